@@ -1,0 +1,72 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/coppicehq/coppice/migrations"
+)
+
+// DefaultSchema is the schema that Coppice's tables live in unless told otherwise.
+const DefaultSchema = "coppice"
+
+// Store runs Coppice's statements on one schema of one database. It is safe for concurrent use and holds
+// nothing that needs closing; the pool is its maker's.
+type Store struct {
+	pool   *pgxpool.Pool
+	schema string // as given
+	quoted string // as SQL
+
+	claimSQL      string
+	promoteSQL    string
+	nextDueSQL    string
+	lockSQL       string
+	lockDeadSQL   string
+	completeSQL   string // of jobs outside trees
+	completeTree  string // of members of trees
+	burySQL       string
+	rescheduleSQL string
+}
+
+// New makes a store on a pool. An empty schema is [DefaultSchema]; a name that cannot be one is refused.
+func New(pool *pgxpool.Pool, schema string) (*Store, error) {
+	if pool == nil {
+		return nil, fmt.Errorf("coppice: a store needs a pool")
+	}
+	if schema == "" {
+		schema = DefaultSchema
+	}
+	if err := migrations.CheckSchemaName(schema); err != nil {
+		return nil, err
+	}
+	s := &Store{pool: pool, schema: schema, quoted: pgx.Identifier{schema}.Sanitize()}
+	s.claimSQL = s.sql(claimSQL)
+	s.promoteSQL = s.sql(promoteSQL)
+	s.nextDueSQL = s.sql(nextDueSQL)
+	s.lockSQL = s.sql(lockSQL)
+	s.lockDeadSQL = s.sql(lockDeadSQL)
+	s.completeSQL = s.sql(completeSQL)
+	s.completeTree = s.sql(completeTreeSQL)
+	s.burySQL = s.sql(burySQL)
+	s.rescheduleSQL = s.sql(rescheduleSQL)
+	return s, nil
+}
+
+// Schema returns the schema's name as it was given.
+func (s *Store) Schema() string { return s.schema }
+
+// Pool returns the pool that the store runs on.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// sql writes the store's schema into a statement, in place of {s}, and its
+// sequence of ids, as a regclass, in place of {seq}.
+func (s *Store) sql(text string) string {
+	return strings.NewReplacer("{seq}", literal(s.quoted+".job_ids")+"::regclass", "{workers}", literal(s.quoted+".worker_ids")+"::regclass", "{s}", s.quoted).Replace(text)
+}
+
+// millis is how durations travel to SQL.
+func millis(d time.Duration) int64 { return d.Milliseconds() }

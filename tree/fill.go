@@ -1,0 +1,198 @@
+package tree
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// fieldError is a problem with one field, before the plan adds the node's path.
+type fieldError struct{ field, problem string }
+
+func (e fieldError) Error() string { return e.field + ": " + e.problem }
+
+func wrong(field, format string, a ...any) error {
+	return fieldError{field, fmt.Sprintf(format, a...)}
+}
+
+// fill applies the node's options to s, encodes its args and checks everything.
+func (n *Node) fill(s *Spec) error {
+	s.Queue, s.MaxAttempts = DefaultQueue, DefaultMaxAttempts
+	s.OnDead, s.OnLost = Wait, LostRetry
+	for _, option := range n.options {
+		if option == nil {
+			return wrong("options", "one is nil")
+		}
+		option(s)
+	}
+	s.Children, s.Finalizes = len(n.children), n.finalizes
+	if err := n.fillArgs(s); err != nil {
+		return err
+	}
+	return s.check()
+}
+
+func (n *Node) fillArgs(s *Spec) error {
+	kind, err := KindOf(n.args)
+	if err != nil {
+		return wrong("kind", "%v", err)
+	}
+	s.Kind = kind
+	raw, err := json.Marshal(n.args)
+	if err != nil {
+		return wrong("args", "do not encode as JSON: %s", Clip(err.Error(), 500))
+	}
+	s.Args = raw
+	if err := CheckJSON(raw, MaxArgsBytes); err != nil {
+		return wrong("args", "%v", err)
+	}
+	if err := checkStrings(n.args, raw); err != nil {
+		return wrong("args", "%v", err)
+	}
+	return nil
+}
+
+// KindOf calls args.Kind, turning a nil or a panic into an error that says what to do, and checks the
+// kind that it gives.
+func KindOf(args Args) (kind string, err error) {
+	if args == nil {
+		return "", fmt.Errorf("args are nil")
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%T.Kind panicked: %s; Kind must work on the zero value", args, Clip(fmt.Sprint(p), 200))
+		}
+	}()
+	kind = args.Kind()
+	return kind, CheckKind(kind)
+}
+
+// CheckKind reports what is wrong with a kind, or nil.
+func CheckKind(kind string) error { return checkName(kind, MaxKindBytes) }
+
+// CheckQueue reports what is wrong with a queue's name, or nil.
+func CheckQueue(name string) error { return checkName(name, MaxQueueBytes) }
+
+func (s *Spec) check() error {
+	if err := CheckQueue(s.Queue); err != nil {
+		return wrong("queue", "%v", err)
+	}
+	if s.Priority < MinPriority || s.Priority > MaxPriority {
+		return wrong("priority", "%d is outside %d to %d", s.Priority, MinPriority, MaxPriority)
+	}
+	if s.MaxAttempts < 1 || s.MaxAttempts > MaxAttemptLimit {
+		return wrong("max attempts", "%d is outside 1 to %d", s.MaxAttempts, MaxAttemptLimit)
+	}
+	if err := s.checkTimes(); err != nil {
+		return err
+	}
+	if !s.OnDead.valid() {
+		return wrong("on dead", "%q is no dead-child policy; there are %q and %q", Clip(string(s.OnDead), 40), Wait, Proceed)
+	}
+	if !s.OnLost.valid() {
+		return wrong("on lost", "%q is no policy for lost jobs; there are %q and %q", Clip(string(s.OnLost), 40), LostRetry, LostDeadLetter)
+	}
+	return s.checkWords()
+}
+
+func (s *Spec) checkTimes() error {
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"delay", s.Delay}, {"max age", s.MaxAge}} {
+		if d.value < 0 || d.value > MaxDuration {
+			return wrong(d.field, "%v is outside 0 to %v", d.value, MaxDuration)
+		}
+	}
+	if s.Timeout != NoTimeout && (s.Timeout < 0 || s.Timeout > MaxDuration) {
+		return wrong("timeout", "%v is outside 0 to %v; for none use tree.NoTimeout", s.Timeout, MaxDuration)
+	}
+	for field, d := range map[string]time.Duration{"timeout": s.Timeout, "max age": s.MaxAge} {
+		if d > 0 && d < time.Millisecond {
+			return wrong(field, "%v is below a millisecond, the unit it is kept in", d)
+		}
+	}
+	if s.KeepFor != nil && (*s.KeepFor < 0 || *s.KeepFor > MaxDuration) {
+		return wrong("keep for", "%v is outside 0 to %v", *s.KeepFor, MaxDuration)
+	}
+	// PostgreSQL's timestamps reach further, but no calendar that prints four digits for a year does.
+	if !s.DueAt.IsZero() && (s.DueAt.Year() < 1 || s.DueAt.Year() > 9999) {
+		return wrong("due time", "year %d is outside 1 to 9999", s.DueAt.Year())
+	}
+	if s.Backoff != nil {
+		if err := s.Backoff.Check(); err != nil {
+			return wrong("backoff", "%v", err)
+		}
+	}
+	return nil
+}
+
+func (s *Spec) checkWords() error {
+	if s.hasDedup {
+		if err := checkName(s.DedupKey, MaxKeyBytes); err != nil {
+			return wrong("dedup key", "%v", err)
+		}
+	}
+	if s.hasKey {
+		if s.Parent < 0 {
+			return wrong("key", "names a child among its siblings, and this node is a root; for one live job of a kind use tree.Dedup")
+		}
+		if err := checkName(s.ChildKey, MaxKeyBytes); err != nil {
+			return wrong("key", "%v", err)
+		}
+	}
+	if len(s.Tags) > MaxTags {
+		return wrong("tags", "%d are more than %d", len(s.Tags), MaxTags)
+	}
+	for _, t := range s.Tags {
+		if err := checkName(t, MaxTagBytes); err != nil {
+			return wrong("tags", "%v", err)
+		}
+	}
+	size := 2
+	for k, v := range s.Meta {
+		for _, text := range []string{k, v} {
+			if err := checkText(text); err != nil {
+				return wrong("meta", "%q %v", Clip(text, 40), err)
+			}
+		}
+		if k == "" {
+			return wrong("meta", "a key is empty")
+		}
+		size += len(k) + len(v) + 6
+	}
+	if size > MaxMetaBytes {
+		return wrong("meta", "about %d bytes are more than %d", size, MaxMetaBytes)
+	}
+	return nil
+}
+
+// checkName is for words that people type, compare and see in lists.
+func checkName(s string, limit int) error {
+	switch {
+	case s == "":
+		return fmt.Errorf("is empty")
+	case len(s) > limit:
+		return fmt.Errorf("%q has %d bytes, more than %d", Clip(s, 40), len(s), limit)
+	}
+	if err := checkText(s); err != nil {
+		return fmt.Errorf("%q %w", Clip(s, 40), err)
+	}
+	if strings.TrimSpace(s) == "" {
+		return fmt.Errorf("%q is blank", Clip(s, 40))
+	}
+	return nil
+}
+
+// checkText refuses what PostgreSQL's text type cannot hold.
+func checkText(s string) error {
+	if !utf8.ValidString(s) {
+		return fmt.Errorf("is not valid UTF-8")
+	}
+	if strings.IndexByte(s, 0) >= 0 {
+		return fmt.Errorf("holds a NUL character, which PostgreSQL cannot store")
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package tree
+
+import (
+	"slices"
+	"time"
+)
+
+// Option sets one property of a job. Options are checked together when the node is inserted; of two for
+// one property the later wins.
+type Option func(*Spec)
+
+// Queue names the queue the job waits in: 1 to [MaxQueueBytes] bytes. Default: [DefaultQueue].
+func Queue(name string) Option { return func(s *Spec) { s.Queue = name } }
+
+// Priority orders a queue: lower runs first, [MinPriority] to [MaxPriority]. Default: 0.
+func Priority(p int) Option { return func(s *Spec) { s.Priority = p } }
+
+// Delay makes the job due d after its insert, by the database's clock. Zero: at once.
+func Delay(d time.Duration) Option {
+	return func(s *Spec) { s.Delay, s.DueAt = d, time.Time{} }
+}
+
+// At makes the job due at t. A time that has passed means at once; the zero time too.
+func At(t time.Time) Option {
+	return func(s *Spec) { s.DueAt, s.Delay = t, 0 }
+}
+
+// MaxAttempts limits how often the job is started, 1 to [MaxAttemptLimit], before it goes to the
+// dead-letter queue. Default: [DefaultMaxAttempts]. Snoozes, releases and shutdowns cost nothing.
+func MaxAttempts(n int) Option { return func(s *Spec) { s.MaxAttempts = n } }
+
+// Timeout limits one attempt: its context ends then, with [engine.ErrTimeout] as the cause. [NoTimeout]
+// lifts the limit. Default: that of the kind's registration, then [DefaultTimeout].
+func Timeout(d time.Duration) Option { return func(s *Spec) { s.Timeout = d } }
+
+// MaxAge is the retry budget in time: a retry that would be due later than d after the job's insert
+// (or its restore) is not made, and the job goes to the dead-letter queue. Zero: no such limit.
+func MaxAge(d time.Duration) Option { return func(s *Spec) { s.MaxAge = d } }
+
+// WithBackoff spaces the job's attempts. Default: that of the kind's registration, then
+// [DefaultBackoff].
+func WithBackoff(b Backoff) Option { return func(s *Spec) { s.Backoff = &b } }
+
+// Dedup gives the job a key that no other live job may hold: 1 to [MaxKeyBytes] bytes, one space of keys
+// for a schema. The key lives exactly as long as its job is live: a job that ended, or is dead, holds
+// none.
+func Dedup(key string) Option {
+	return func(s *Spec) { s.DedupKey, s.hasDedup = key, true }
+}
+
+// Key names a child among its siblings: 1 to [MaxKeyBytes] bytes, unique under its parent.
+func Key(key string) Option {
+	return func(s *Spec) { s.ChildKey, s.hasKey = key, true }
+}
+
+// Tags adds free words to the job: at most [MaxTags], each 1 to [MaxTagBytes] bytes.
+func Tags(tags ...string) Option {
+	return func(s *Spec) { s.Tags = append(slices.Clip(s.Tags), tags...) }
+}
+
+// Meta adds metadata that travels with the job and that Coppice does not read: at most [MaxMetaBytes] as
+// JSON in all.
+func Meta(key, value string) Option {
+	return func(s *Spec) {
+		m := make(map[string]string, len(s.Meta)+1)
+		for k, v := range s.Meta {
+			m[k] = v
+		}
+		m[key] = value
+		s.Meta = m
+	}
+}
+
+// KeepFor says how long the job's row stays in the history after it completes or is cancelled. Zero keeps
+// nothing. Default: the queue's retention, then [DefaultHistoryRetention].
+func KeepFor(d time.Duration) Option { return func(s *Spec) { s.KeepFor = &d } }
+
+// OnDead says what the finalizer does about dead children. Default: [Wait].
+func OnDead(p DeadPolicy) Option { return func(s *Spec) { s.OnDead = p } }
+
+// OnLost says what becomes of the job when its worker dies. Default: [LostRetry].
+func OnLost(p LostPolicy) Option { return func(s *Spec) { s.OnLost = p } }

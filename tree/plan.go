@@ -1,0 +1,119 @@
+package tree
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Plan is a checked forest, flattened so that every parent comes before its children and a node's
+// descendants follow it without a gap (preorder). Ids given out in the order of Specs therefore rise
+// from ancestors to descendants, and a tree's early branches finish before its late ones start.
+type Plan struct {
+	Specs []Spec
+	Roots int // how many of Specs are roots
+}
+
+// NewPlan checks the nodes and everything below them and flattens them. Any node that breaks a limit,
+// stands in the forest twice or is its own ancestor makes the whole plan fail, with an [*InvalidError]
+// for the first such node; nodes are not changed and may be planned again.
+func NewPlan(nodes ...*Node) (*Plan, error) {
+	p := &Plan{Roots: len(nodes)}
+	type frame struct {
+		node            *Node
+		parent, ordinal int
+		depth           int
+	}
+	// A stack instead of recursion: the depth of a tree is the caller's to choose, our stack is not.
+	stack := make([]frame, 0, len(nodes)+64)
+	for i := len(nodes) - 1; i >= 0; i-- {
+		stack = append(stack, frame{node: nodes[i], parent: -1, ordinal: i})
+	}
+	seen := make(map[*Node]struct{}, len(nodes))
+	for len(stack) > 0 {
+		f := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		i := len(p.Specs)
+		p.Specs = append(p.Specs, Spec{Parent: f.parent, Root: i, ordinal: f.ordinal})
+		s := &p.Specs[i]
+		if f.parent >= 0 {
+			s.Root = p.Specs[f.parent].Root
+		}
+		if f.node == nil {
+			return nil, p.invalid(i, "node", "is nil; make nodes with tree.New")
+		}
+		if _, again := seen[f.node]; again {
+			return nil, p.invalid(i, "node", "stands in the forest twice; every node needs a tree.New of its own")
+		}
+		seen[f.node] = struct{}{}
+		switch {
+		case i >= MaxNodes:
+			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", MaxNodes))
+		case f.depth >= MaxDepth:
+			return nil, p.invalid(i, "node", fmt.Sprintf("is deeper than the %d levels that one insert takes", MaxDepth))
+		}
+		if err := f.node.fill(s); err != nil {
+			var fe fieldError
+			if errors.As(err, &fe) {
+				return nil, p.invalid(i, fe.field, fe.problem)
+			}
+			return nil, err
+		}
+		for c := len(f.node.children) - 1; c >= 0; c-- {
+			stack = append(stack, frame{node: f.node.children[c], parent: i, ordinal: c, depth: f.depth + 1})
+		}
+	}
+	return p, p.checkKeys()
+}
+
+// checkKeys refuses two siblings of one key.
+func (p *Plan) checkKeys() error {
+	type sibling struct {
+		parent int
+		key    string
+	}
+	var taken map[sibling]int
+	for i := range p.Specs {
+		s := &p.Specs[i]
+		if s.ChildKey == "" {
+			continue
+		}
+		if taken == nil {
+			taken = make(map[sibling]int)
+		}
+		k := sibling{s.Parent, s.ChildKey}
+		if first, ok := taken[k]; ok {
+			return p.invalid(i, "key", fmt.Sprintf("%q is the key of child %d too; keys are unique under a parent",
+				s.ChildKey, p.Specs[first].ordinal))
+		}
+		taken[k] = i
+	}
+	return nil
+}
+
+// Path says where spec i stands, as errors name it: "root", or "root[2]" for the third of several roots,
+// then "/" and the index among its siblings for each level below.
+func (p *Plan) Path(i int) string {
+	var steps []string
+	for p.Specs[i].Parent >= 0 {
+		steps = append(steps, strconv.Itoa(p.Specs[i].ordinal))
+		i = p.Specs[i].Parent
+	}
+	root := "root"
+	if p.Roots > 1 {
+		root = fmt.Sprintf("root[%d]", p.Specs[i].ordinal)
+	}
+	steps = append(steps, root)
+	for a, b := 0, len(steps)-1; a < b; a, b = a+1, b-1 {
+		steps[a], steps[b] = steps[b], steps[a]
+	}
+	if n := len(steps); n > 12 { // a chain of thousands is not readable, and an error is for reading
+		steps = append(append(steps[:6:6], "..."), steps[n-5:]...)
+	}
+	return strings.Join(steps, "/")
+}
+
+func (p *Plan) invalid(i int, field, problem string) error {
+	return &InvalidError{Path: p.Path(i), Kind: Clip(p.Specs[i].Kind, MaxKindBytes), Field: field, Problem: problem}
+}

@@ -1,0 +1,30 @@
+package tree
+
+// DeadPolicy says what a finalizer does when a child goes to the dead-letter queue.
+type DeadPolicy string
+
+// The dead-child policies.
+const (
+	// Wait keeps the finalizer suspended until every dead child is retried or removed: its tree
+	// shows as stalled, with the time since when. It is the default.
+	Wait DeadPolicy = "wait"
+	// Proceed counts a dead child as settled: the finalizer runs with what there is, and can list
+	// the dead through its Children.
+	Proceed DeadPolicy = "proceed"
+)
+
+func (p DeadPolicy) valid() bool { return p == Wait || p == Proceed }
+
+// LostPolicy says what becomes of a running job whose worker died.
+type LostPolicy string
+
+// The policies for lost jobs.
+const (
+	// LostRetry makes the job ready again while its attempts last. It is the default.
+	LostRetry LostPolicy = "retry"
+	// LostDeadLetter sends the job to the dead-letter queue as lost: for work that must not be
+	// repeated without a person's decision.
+	LostDeadLetter LostPolicy = "dead_letter"
+)
+
+func (p LostPolicy) valid() bool { return p == LostRetry || p == LostDeadLetter }

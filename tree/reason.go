@@ -1,0 +1,35 @@
+package tree
+
+// Reason says why automatic work gave up on a job and sent it to the dead-letter queue. The catalogue is
+// stable: a value keeps its meaning for ever, and a new meaning gets a new value.
+type Reason string
+
+// The reasons of dead letters.
+const (
+	ReasonFatal         Reason = "fatal"          // the handler returned engine.Fatal
+	ReasonAttemptsSpent Reason = "attempts_spent" // the last allowed attempt failed
+	ReasonAgeSpent      Reason = "age_spent"      // the next retry would be past the job's max age
+	ReasonUndecodable   Reason = "undecodable"    // the args do not decode into the handler's type; bytes intact
+	ReasonBadResult     Reason = "bad_result"     // the result cannot be stored: too large, NUL, or not JSON
+	ReasonLost          Reason = "lost"           // workers died on it too often, or once where that is too often
+)
+
+// Reasons lists the catalogue.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonFatal, ReasonAttemptsSpent, ReasonAgeSpent, ReasonUndecodable, ReasonBadResult, ReasonLost,
+	}
+}
+
+// Outcome says how one attempt failed, as its row in job_errors keeps it.
+type Outcome string
+
+// The outcomes of failed attempts.
+const (
+	OutcomeError       Outcome = "error"       // the handler returned an error
+	OutcomeTimeout     Outcome = "timeout"     // the job's own timeout ended it
+	OutcomePanic       Outcome = "panic"       // the handler panicked; its stack is kept
+	OutcomeUndecodable Outcome = "undecodable" // the args did not decode
+	OutcomeBadResult   Outcome = "bad_result"  // the result could not be stored
+	OutcomeLost        Outcome = "lost"        // its worker died
+)

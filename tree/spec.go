@@ -1,0 +1,35 @@
+package tree
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Spec is one row to insert: a node after its options were applied, its args encoded and everything
+// checked. Package store reads it; users describe jobs with [New].
+type Spec struct {
+	Parent      int               // index of the parent in the plan; -1 for a root
+	Root        int               // index of the root in the plan
+	Children    int               // how many children the plan holds
+	Finalizes   bool              // has children, or would have had
+	Kind        string            //
+	Args        json.RawMessage   // at most MaxArgsBytes
+	Queue       string            //
+	Priority    int               // lower first
+	Delay       time.Duration     // due so long after the insert; 0: at once
+	DueAt       time.Time         // due then; zero: Delay decides
+	MaxAttempts int               //
+	Timeout     time.Duration     // 0: the worker decides; NoTimeout: none
+	MaxAge      time.Duration     // 0: none
+	Backoff     *Backoff          // nil: the worker decides
+	DedupKey    string            // "": none
+	ChildKey    string            // "": none
+	Tags        []string          //
+	Meta        map[string]string //
+	KeepFor     *time.Duration    // nil: the queue decides; 0: keep nothing
+	OnDead      DeadPolicy        //
+	OnLost      LostPolicy        //
+
+	ordinal          int // among its siblings, or among the plan's roots
+	hasDedup, hasKey bool
+}
