@@ -109,6 +109,10 @@ func (m *Migrator) UpTo(ctx context.Context, version int64) ([]Applied, error) {
 
 // up applies what is still to be applied up to and including the version last.
 func (m *Migrator) up(ctx context.Context, last int64) ([]Applied, error) {
+	// Most programs that start find everything done, and need no lock to see it.
+	if m.Check(ctx) == nil {
+		return nil, nil
+	}
 	var results []*goose.MigrationResult
 	err := m.locked(ctx, func(db *sql.DB, provider *goose.Provider) (err error) {
 		if err := ensureSchema(ctx, db, m.schema); err != nil {
