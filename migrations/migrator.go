@@ -197,7 +197,7 @@ func (m *Migrator) locked(ctx context.Context, do func(*sql.DB, *goose.Provider)
 // connected calls do with connections to the database and a goose provider on
 // them, and closes them.
 func (m *Migrator) connected(do func(*sql.DB, *goose.Provider) error) error {
-	db := stdlib.OpenDB(*m.config, m.options...)
+	db := stdlib.OpenDB(*m.config.Copy(), m.options...)
 	defer db.Close() //nolint:errcheck // The work is committed or not by now, and closing cannot change it.
 	store, err := newVersions(m.schema)
 	if err != nil {
