@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -107,11 +108,10 @@ func (p *program) kill(t *testing.T) {
 // testFolder returns a new base folder, whose servers are stopped in the end.
 func testFolder(t *testing.T) string {
 	t.Helper()
-	folder := t.TempDir()
-	// Root's server runs as another account, which must get through.
-	for _, path := range []string{folder + "/..", folder} {
-		require.NoError(t, os.Chmod(path, 0o755))
-	}
+	folder, err := os.MkdirTemp("", "pg") // short, to leave room for the socket's name
+	require.NoError(t, err)
+	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	t.Cleanup(func() {
 		for _, unsafe := range []bool{false, true} {
 			require.NoError(t, pglocal.Stop(context.Background(), pglocal.Options{Folder: folder, Unsafe: unsafe, Force: true}))
@@ -136,7 +136,7 @@ func status(t *testing.T, o pglocal.Options) pglocal.Status {
 	return st
 }
 
-// exec runs a statement on a server through a connection of its own.
+// execute runs a statement on a server through a connection of its own.
 func execute(t *testing.T, url, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -158,6 +158,8 @@ func ask(t *testing.T, url, query string) string {
 	require.NoError(t, err)
 	return value
 }
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 // eventually waits until a condition about the world outside holds.
 func eventually(t *testing.T, holds func() bool, what string) {
