@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,8 +30,23 @@ func TestMain(m *testing.M) {
 	if os.Getenv(roleEnv) != "" {
 		os.Exit(holdServer())
 	}
-	goleak.VerifyTestMain(m)
+	if err := os.Mkdir(testFolders(), 0o755); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if err := os.RemoveAll(testFolders()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+		os.Exit(code)
+	}))
 }
+
+// testFolders is the folder of all that tests make. They are removed together in
+// the end: ext4 is slow to make files while many were removed in the last seconds.
+// The name is short, to leave room for the names of sockets.
+func testFolders() string { return filepath.Join(os.TempDir(), "pg"+itoa(os.Getpid())) }
 
 // holdServer starts the server, says so, and closes it when its input ends.
 func holdServer() int {
@@ -108,10 +124,9 @@ func (p *program) kill(t *testing.T) {
 // testFolder returns a new base folder, whose servers are stopped in the end.
 func testFolder(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "pg") // short, to leave room for the socket's name
+	folder, err := os.MkdirTemp(testFolders(), "")
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account
-	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	t.Cleanup(func() {
 		for _, unsafe := range []bool{false, true} {
 			require.NoError(t, pglocal.Stop(context.Background(), pglocal.Options{Folder: folder, Unsafe: unsafe, Force: true}))
