@@ -22,8 +22,9 @@ import (
 // fixture is a schema of one test's own, with what its store last asked the server.
 type fixture struct {
 	*store.Store
-	t    testing.TB
-	last atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
+	t     testing.TB
+	watch string                      // if set, only statements that contain it are remembered
+	last  atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
 }
 
 // statement is one query with its parameters, as sent.
@@ -64,7 +65,9 @@ func newFixture(t testing.TB) *fixture {
 // The methods that follow make f a tracer that remembers what was sent, for tests of plans.
 
 func (f *fixture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	f.last.Store(&[]statement{{q.SQL, q.Args}})
+	if strings.Contains(q.SQL, f.watch) {
+		f.last.Store(&[]statement{{q.SQL, q.Args}})
+	}
 	return ctx
 }
 
