@@ -59,6 +59,7 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".jobs (
   lost            integer     NOT NULL DEFAULT 0,     -- times a worker died on it
   snoozes         integer     NOT NULL DEFAULT 0,
   round           integer     NOT NULL DEFAULT 0,     -- 0: works; n: the n-th roll-up of a finalizer
+  parent_round    integer,                            -- the parent's round that it was made for; NULL: 1
   tolerate_count  integer     NOT NULL DEFAULT 0,     -- so many dead children count as settled
   tolerate_ratio  real        NOT NULL DEFAULT 0,     -- or such a share of them
   backoff_factor  real,

@@ -23,12 +23,13 @@ type Store struct {
 
 	claimSQL      string
 	promoteSQL    string
+	nextDueSQL    string
 	lockSQL       string
+	lockDeadSQL   string
 	completeSQL   string // of jobs outside trees
-	completeTree  string
-	buryTree      string
+	completeTree  string // of members of trees
+	burySQL       string
 	rescheduleSQL string
-	errorsSQL     string
 }
 
 // New makes a store on a pool. An empty schema is [DefaultSchema]; a name that cannot be one is refused.
@@ -45,12 +46,13 @@ func New(pool *pgxpool.Pool, schema string) (*Store, error) {
 	s := &Store{pool: pool, schema: schema, quoted: pgx.Identifier{schema}.Sanitize()}
 	s.claimSQL = s.sql(claimSQL)
 	s.promoteSQL = s.sql(promoteSQL)
+	s.nextDueSQL = s.sql(nextDueSQL)
 	s.lockSQL = s.sql(lockSQL)
+	s.lockDeadSQL = s.sql(lockDeadSQL)
 	s.completeSQL = s.sql(completeSQL)
 	s.completeTree = s.sql(completeTreeSQL)
-	s.buryTree = s.sql(burySQL)
+	s.burySQL = s.sql(burySQL)
 	s.rescheduleSQL = s.sql(rescheduleSQL)
-	s.errorsSQL = s.sql(errorsSQL)
 	return s, nil
 }
 
@@ -60,8 +62,11 @@ func (s *Store) Schema() string { return s.schema }
 // Pool returns the pool that the store runs on.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
-// sql writes the store's schema into a statement, in place of {s}.
-func (s *Store) sql(text string) string { return strings.ReplaceAll(text, "{s}", s.quoted) }
+// sql writes the store's schema into a statement, in place of {s}, and its
+// sequence of ids, as a regclass, in place of {seq}.
+func (s *Store) sql(text string) string {
+	return strings.NewReplacer("{seq}", literal(s.quoted+".job_ids")+"::regclass", "{workers}", literal(s.quoted+".worker_ids")+"::regclass", "{s}", s.quoted).Replace(text)
+}
 
 // millis is how durations travel to SQL.
 func millis(d time.Duration) int64 { return d.Milliseconds() }

@@ -1,0 +1,214 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// Fence names one claim of one job. A write under a fence that has been passed changes nothing.
+type Fence struct {
+	ID  tree.ID
+	Seq int64
+}
+
+// Claim is a job that a worker has just taken, with what it needs to run it.
+type Claim struct {
+	Fence
+	RootID      tree.ID
+	ParentID    tree.ID // 0: a root
+	Kind        string
+	Queue       string
+	Args        []byte
+	Tags        []string
+	Meta        []byte // JSON, nil: none
+	Attempt     int    // this one, from 1
+	MaxAttempts int
+	Round       int           // 0: works; else finalizes
+	Timeout     time.Duration // 0: the worker decides; negative: none
+	AgeLeft     time.Duration // what was left of the retry budget in time at the claim; meaningful with HasAge
+	HasAge      bool
+	Backoff     *tree.Backoff // nil: the worker decides
+	KeepFor     *time.Duration
+	Completed   int // children, by how they ended
+	Dead        int
+	Cancelled   int
+	Removed     int
+	CreatedAt   time.Time
+	Position    Position
+}
+
+// InTree reports whether settling the job touches another job's row.
+func (c *Claim) InTree() bool { return c.ParentID != 0 || c.Round > 0 }
+
+// Position is a place in a queue's order: by priority, then due time, then id.
+type Position struct {
+	Priority int16
+	RunAt    time.Time
+	ID       tree.ID
+}
+
+func (p Position) compare(q Position) int {
+	return cmp.Or(cmp.Compare(p.Priority, q.Priority), p.RunAt.Compare(q.RunAt), cmp.Compare(p.ID, q.ID))
+}
+
+// ClaimRequest says what to claim.
+type ClaimRequest struct {
+	Worker tree.WorkerID
+	Queue  string
+	Limit  int       // at most so many jobs, 1 or more
+	Works  []string  // kinds whose Work handler the worker has
+	Rolls  []string  // kinds whose Finalize handler it has
+	After  *Position // start behind this place instead of at the front of the queue
+	// Promote first makes ready what has come due, at most Limit jobs and at least promoteFloor, and
+	// asks when the next will be.
+	Promote bool
+}
+
+// Claimed is what a claim brought.
+type Claimed struct {
+	Jobs []Claim // in the queue's order
+	// Due is how many scheduled jobs were made ready on the way.
+	Due int
+	// NextDue is when the next scheduled job of the queue comes due, from now; negative: none is
+	// scheduled. Only meaningful when Promote was asked for.
+	NextDue time.Duration
+}
+
+const promoteFloor = 100
+
+// claimSQL picks by jobs_ready, in its order, locking only what it takes: FOR UPDATE SKIP LOCKED never
+// waits, so it needs no order with others. Jobs of kinds that this worker does not know stay for one
+// that does. The paused queue is looked up once (queues_pkey).
+const claimSQL = `
+WITH picked AS MATERIALIZED (
+	SELECT j.id
+	FROM {s}.jobs j
+	WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held
+		AND (j.priority, j.run_at, j.id) > ($2::smallint, $3::timestamptz, $4::bigint)
+		AND ((j.round = 0 AND j.kind = ANY ($5::text[])) OR (j.round > 0 AND j.kind = ANY ($6::text[])))
+		AND NOT EXISTS (SELECT FROM {s}.queues q WHERE q.name = $1::text AND q.paused_at IS NOT NULL)
+	ORDER BY j.priority, j.run_at, j.id
+	LIMIT $7::integer
+	FOR UPDATE OF j SKIP LOCKED
+)
+UPDATE {s}.jobs j
+SET state = 'running', worker_id = $8::bigint, claim_seq = j.claim_seq + 1, attempt = j.attempt + 1,
+	started_at = now()
+FROM picked
+WHERE j.id = picked.id
+RETURNING j.id, j.claim_seq, j.root_id, coalesce(j.parent_id, 0), j.kind, j.args, j.tags, j.meta, j.attempt, j.max_attempts,
+	j.round, j.timeout_ms,
+	(extract(epoch FROM coalesce(j.age_from, j.created_at) - now()) * 1000)::bigint + j.max_age_ms,
+	j.backoff_base_ms, j.backoff_cap_ms, j.backoff_factor, j.backoff_jitter, j.keep_ms,
+	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at`
+
+// promoteSQL makes due jobs ready, by jobs_scheduled, skipping what others have locked.
+const promoteSQL = `
+UPDATE {s}.jobs j SET state = 'ready'
+FROM (
+	SELECT d.id
+	FROM {s}.jobs d
+	WHERE d.queue = $1::text AND d.state = 'scheduled' AND NOT d.held AND d.run_at <= now()
+	ORDER BY d.run_at, d.id
+	LIMIT $2::integer
+	FOR UPDATE OF d SKIP LOCKED
+) due
+WHERE j.id = due.id`
+
+// nextDueSQL reads the first entry of jobs_scheduled that is not due yet.
+const nextDueSQL = `
+SELECT coalesce((
+	SELECT ceil(extract(epoch FROM j.run_at - now()) * 1000)::bigint
+	FROM {s}.jobs j
+	WHERE j.queue = $1::text AND j.state = 'scheduled' AND NOT j.held AND j.run_at > now()
+	ORDER BY j.run_at LIMIT 1), -1)`
+
+// Claim takes ready jobs of one queue for a worker. The claim is committed and read to the end when it
+// returns, so a job may be run and settled at once. Its commit does not wait for the disk: a crash of the
+// server that forgets a claim leaves the job ready, and the fence, which is worker and number together,
+// keeps the forgotten claim's outcome apart from another worker's.
+func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
+	after := Position{Priority: tree.MinPriority, ID: -1}
+	runAt := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}
+	if r.After != nil {
+		after = *r.After
+		runAt = pgtype.Timestamptz{Time: after.RunAt, Valid: true}
+	}
+	got := &Claimed{NextDue: -1}
+	steps := make([]step, 0, 5)
+	steps = append(steps, step{sql: fixedPlan}, step{sql: notDurable})
+	if r.Promote {
+		steps = append(steps, step{sql: s.promoteSQL, args: []any{r.Queue, int32(max(r.Limit, promoteFloor))},
+			rows: func(rows pgx.Rows) error {
+				rows.Close()
+				got.Due = int(rows.CommandTag().RowsAffected())
+				return rows.Err()
+			}})
+	}
+	steps = append(steps, step{
+		sql: s.claimSQL,
+		args: []any{r.Queue, after.Priority, runAt, int64(after.ID), r.Works, r.Rolls, int32(r.Limit),
+			int64(r.Worker)},
+		rows: func(rows pgx.Rows) error {
+			got.Jobs = got.Jobs[:0]
+			return scanClaims(rows, r.Queue, &got.Jobs)
+		},
+	})
+	if r.Promote {
+		steps = append(steps, step{sql: s.nextDueSQL, args: []any{r.Queue}, rows: func(rows pgx.Rows) error {
+			ms, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
+			got.NextDue = time.Duration(ms) * time.Millisecond
+			return err
+		}})
+	}
+	if err := s.pipe(ctx, steps...); err != nil {
+		return nil, fmt.Errorf("claim from queue %q: %w", r.Queue, err)
+	}
+	// RETURNING has the order of the update's join, whatever that was.
+	slices.SortFunc(got.Jobs, func(a, b Claim) int { return a.Position.compare(b.Position) })
+	return got, nil
+}
+
+func scanClaims(rows pgx.Rows, queue string, into *[]Claim) error {
+	for rows.Next() {
+		var (
+			c                                           Claim
+			timeout, age, backoffBase, backoffCap, keep *int64
+			factor, jitter                              *float32
+		)
+		err := rows.Scan(&c.ID, &c.Seq, &c.RootID, &c.ParentID, &c.Kind, &c.Args, &c.Tags, &c.Meta, &c.Attempt,
+			&c.MaxAttempts, &c.Round, &timeout, &age, &backoffBase, &backoffCap, &factor, &jitter, &keep,
+			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt)
+		if err != nil {
+			return err
+		}
+		c.Queue = queue
+		c.Position.ID = c.ID
+		if timeout != nil {
+			c.Timeout = time.Duration(*timeout) * time.Millisecond
+		}
+		if age != nil {
+			c.HasAge, c.AgeLeft = true, time.Duration(*age)*time.Millisecond
+		}
+		if backoffBase != nil && backoffCap != nil && factor != nil && jitter != nil {
+			c.Backoff = &tree.Backoff{
+				Base: time.Duration(*backoffBase) * time.Millisecond, Cap: time.Duration(*backoffCap) * time.Millisecond,
+				Factor: float64(*factor), Jitter: float64(*jitter),
+			}
+		}
+		if keep != nil {
+			d := time.Duration(*keep) * time.Millisecond
+			c.KeepFor = &d
+		}
+		*into = append(*into, c)
+	}
+	return rows.Err()
+}

@@ -1,0 +1,313 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// Inserted says what became of one spec of a plan.
+type Inserted struct {
+	ID        tree.ID
+	Duplicate bool // a live job held its dedup key: ID is that job's, and nothing was inserted for the spec
+}
+
+// DuplicateError refuses a tree, whole, because a live job holds the dedup key of one of its nodes.
+type DuplicateError struct {
+	Path string  // the node, as tree.Plan.Path gives it
+	Key  string  // its dedup key
+	ID   tree.ID // the live job that holds the key; 0 when it could not be seen from this transaction
+}
+
+func (e *DuplicateError) Error() string {
+	holder := "a live job"
+	if e.ID != 0 {
+		holder = fmt.Sprintf("live job %d", e.ID)
+	}
+	return fmt.Sprintf("coppice: the tree was not inserted: dedup key %q of %s is held by %s; wait for that job, or give the node another key",
+		e.Key, e.Path, holder)
+}
+
+// bulk is the size from which a plan without dedup keys is streamed with COPY.
+const bulk = 400
+
+// chunk bounds the arrays of one INSERT.
+const chunk = 5_000
+
+// Insert writes a plan in one transaction of its own. A single job (a root without children) whose dedup key
+// is held is answered with the holder's id; a tree in which a key is held is refused whole with
+// [*DuplicateError]. Locks: none but the rows it makes and their unique keys, in ascending order of key.
+func (s *Store) Insert(ctx context.Context, plan *tree.Plan) ([]Inserted, error) {
+	if len(plan.Specs) == 0 {
+		return nil, nil
+	}
+	if len(plan.Specs) >= bulk && !hasDedup(plan) {
+		return s.insertBulk(ctx, plan)
+	}
+	if len(plan.Specs) <= chunk && !hasDedup(plan) {
+		// One statement is a transaction of its own: one round trip, and isolation does not matter to
+		// rows that nobody else can know of yet.
+		var out []Inserted
+		err := s.withConn(ctx, func(q querier) (err error) {
+			out, err = s.insertAtOnce(ctx, q, plan)
+			return err
+		})
+		return out, wrapInsert(err)
+	}
+	var out []Inserted
+	err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
+		out, err = s.insertIn(ctx, pgxTx{tx}, plan)
+		return err
+	})
+	return out, wrapInsert(err)
+}
+
+// InsertTx writes a plan in the caller's transaction, like [Store.Insert]; nothing is visible to workers
+// before it commits. A refused plan leaves the transaction usable.
+func (s *Store) InsertTx(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+	if len(plan.Specs) == 0 {
+		return nil, nil
+	}
+	out, err := s.insertIn(ctx, tx, plan)
+	return out, wrapInsert(err)
+}
+
+func wrapInsert(err error) error {
+	var dup *DuplicateError
+	if err == nil || errors.As(err, &dup) {
+		return err
+	}
+	return fmt.Errorf("insert jobs: %w", err)
+}
+
+func hasDedup(plan *tree.Plan) bool {
+	return slices.ContainsFunc(plan.Specs, func(s tree.Spec) bool { return s.DedupKey != "" })
+}
+
+func (s *Store) insertIn(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+	if !hasDedup(plan) {
+		if len(plan.Specs) <= chunk {
+			return s.insertAtOnce(ctx, tx, plan)
+		}
+		return s.insertChunks(ctx, tx, plan)
+	}
+	var out []Inserted
+	err := tx.guard(ctx, func(tx Tx) (err error) {
+		out, err = s.insertKeyed(ctx, tx, plan)
+		return err
+	})
+	return out, err
+}
+
+// insertText is the INSERT, from arrays, one element a spec. The expressions for id, parent and root differ
+// between a plan whose ids are drawn in the statement itself and one whose ids are known.
+func insertText(with, id, parent, root, from, order string) string {
+	return with + `
+	INSERT INTO {s}.jobs (id, parent_id, root_id, state, run_at, pending, round, kind, args, queue, priority,
+		max_attempts, timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, backoff_factor, backoff_jitter,
+		dedup_key, child_key, tags, meta, keep_ms, on_dead, on_lost)
+	SELECT ` + id + `, ` + parent + `, ` + root + `,
+		CASE WHEN n.children > 0 THEN 'waiting'
+			WHEN coalesce(n.delay_ms, 0) > 0 OR n.due_at > now() THEN 'scheduled' ELSE 'ready' END,
+		greatest(coalesce(n.due_at, now() + coalesce(n.delay_ms, 0) * interval '1 millisecond'), now()),
+		n.children, CASE WHEN n.finalizes THEN 1 ELSE 0 END, n.kind, n.args::json, n.queue, n.priority,
+		n.max_attempts, n.timeout_ms, n.max_age_ms, n.backoff_base_ms, n.backoff_cap_ms, n.backoff_factor,
+		n.backoff_jitter, n.dedup_key, n.child_key, n.tags::text[], n.meta::json, n.keep_ms, n.on_dead, n.on_lost
+	FROM ` + from + ` unnest($1::integer[], $2::boolean[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[],
+		$8::timestamptz[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::real[],
+		$15::real[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::text[],
+		$23::bigint[], $24::bigint[], $25::bigint[])
+		WITH ORDINALITY AS n(children, finalizes, kind, args, queue, priority, delay_ms, due_at, max_attempts,
+			timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, backoff_factor, backoff_jitter, dedup_key,
+			child_key, tags, meta, keep_ms, on_dead, on_lost, id, parent, root, n)` + order
+}
+
+// insertOnceSQL draws ids in the statement: parent and root are places in the plan, from 1. The ids are an
+// array looked into by place, not a join, so that no plan can make it quadratic.
+var insertOnceSQL = insertText(`WITH drawn AS MATERIALIZED (
+		SELECT array(SELECT nextval({seq}) FROM generate_series(1, $26::integer)) AS ids
+	), made AS (`, `d.ids[n.n]`, `d.ids[n.parent]`, `d.ids[n.root]`, `drawn d CROSS JOIN `,
+	` RETURNING 1) SELECT d.ids FROM drawn d`)
+
+// insertKnownSQL takes ids that were drawn before.
+var insertKnownSQL = insertText(``, `n.id`, `n.parent`, `n.root`, ``, ` RETURNING id`)
+
+// insertKeyedSQL takes ids that were drawn before and leaves out whose dedup key is held (jobs_dedup). Keys
+// are taken in ascending order, so that two batches of the same keys cannot wait for each other.
+var insertKeyedSQL = insertText(``, `n.id`, `n.parent`, `n.root`, ``, ` ORDER BY n.dedup_key COLLATE "C" NULLS FIRST, n.n
+	ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING RETURNING id`)
+
+const drawSQL = `SELECT array(SELECT nextval({seq}) FROM generate_series(1, $1::integer))`
+
+// querier is the part of a Tx that runs a statement.
+type querier interface {
+	query(ctx context.Context, text string, args []any, rows func(scanner) error) error
+}
+
+func (s *Store) insertAtOnce(ctx context.Context, q querier, plan *tree.Plan) ([]Inserted, error) {
+	args := append(specArgs(plan, 0, len(plan.Specs), nil), int32(len(plan.Specs)))
+	var ids []int64
+	err := q.query(ctx, s.sql(insertOnceSQL), args, readIDs(&ids))
+	if err != nil {
+		return nil, err
+	}
+	return fresh(ids), nil
+}
+
+func (s *Store) draw(ctx context.Context, q querier, n int) ([]int64, error) {
+	var ids []int64
+	err := q.query(ctx, s.sql(drawSQL), []any{int32(n)}, readIDs(&ids))
+	return ids, err
+}
+
+func (s *Store) insertChunks(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+	ids, err := s.draw(ctx, tx, len(plan.Specs))
+	if err != nil {
+		return nil, err
+	}
+	for from := 0; from < len(ids); from += chunk {
+		args := specArgs(plan, from, min(from+chunk, len(ids)), ids)
+		if err := tx.query(ctx, s.sql(insertKnownSQL), args, drain); err != nil {
+			return nil, err
+		}
+	}
+	return fresh(ids), nil
+}
+
+// insertKeyed inserts a plan with dedup keys. What was left out because its key is held is looked up by a
+// new statement, which sees what has committed since; a holder that ended meanwhile frees the key, so
+// then the insert is tried again.
+func (s *Store) insertKeyed(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+	ids, err := s.draw(ctx, tx, len(plan.Specs))
+	if err != nil {
+		return nil, err
+	}
+	made := make(map[int64]struct{}, len(ids))
+	for from := 0; from < len(ids); from += chunk {
+		args := specArgs(plan, from, min(from+chunk, len(ids)), ids)
+		err := tx.query(ctx, s.sql(insertKeyedSQL), args, readSet(made))
+		if err != nil {
+			return nil, err
+		}
+	}
+	out := fresh(ids)
+	for i := range plan.Specs {
+		if _, ok := made[ids[i]]; ok {
+			continue
+		}
+		if out[i], err = s.holder(ctx, tx, plan, i, ids); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// holder answers for spec i, whose key was held when the batch went in.
+func (s *Store) holder(ctx context.Context, tx Tx, plan *tree.Plan, i int, ids []int64) (Inserted, error) {
+	spec := &plan.Specs[i]
+	inTree := spec.Parent >= 0 || spec.Children > 0
+	for range maxTries {
+		var id int64
+		// By jobs_dedup; locks nothing.
+		err := tx.query(ctx, s.sql(`SELECT id FROM {s}.jobs WHERE dedup_key = $1::text`), []any{spec.DedupKey},
+			func(rows scanner) error {
+				for rows.Next() {
+					if err := rows.Scan(&id); err != nil {
+						return err
+					}
+				}
+				return rows.Err()
+			})
+		if err != nil {
+			return Inserted{}, err
+		}
+		if inTree {
+			return Inserted{}, &DuplicateError{Path: plan.Path(i), Key: spec.DedupKey, ID: tree.ID(id)}
+		}
+		if id != 0 {
+			return Inserted{ID: tree.ID(id), Duplicate: true}, nil
+		}
+		made := make(map[int64]struct{}, 1)
+		if err := tx.query(ctx, s.sql(insertKeyedSQL), specArgs(plan, i, i+1, ids), readSet(made)); err != nil {
+			return Inserted{}, err
+		}
+		if len(made) == 1 {
+			return Inserted{ID: tree.ID(ids[i])}, nil
+		}
+	}
+	return Inserted{}, fmt.Errorf("dedup key %q is held by a job that this transaction cannot see; use the isolation READ COMMITTED, or insert outside the transaction",
+		spec.DedupKey)
+}
+
+func fresh(ids []int64) []Inserted {
+	out := make([]Inserted, len(ids))
+	for i, id := range ids {
+		out[i].ID = tree.ID(id)
+	}
+	return out
+}
+
+// withConn lends a connection for single statements.
+func (s *Store) withConn(ctx context.Context, f func(querier) error) error {
+	conn, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("get a connection: %w", err)
+	}
+	defer conn.Release()
+	return f(connQuerier{conn.Conn()})
+}
+
+type connQuerier struct{ conn *pgx.Conn }
+
+func (c connQuerier) query(ctx context.Context, text string, args []any, read func(scanner) error) error {
+	rows, err := c.conn.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if err := read(rows); err != nil {
+		return err
+	}
+	rows.Close()
+	return rows.Err()
+}
+
+// readIDs reads one row of one bigint[]; database/sql hands arrays over as text.
+func readIDs(ids *[]int64) func(scanner) error {
+	return func(rows scanner) error {
+		for rows.Next() {
+			if err := rows.Scan(idArray{ids}); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	}
+}
+
+func readSet(set map[int64]struct{}) func(scanner) error {
+	return func(rows scanner) error {
+		for rows.Next() {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			set[id] = struct{}{}
+		}
+		return rows.Err()
+	}
+}
+
+func drain(rows scanner) error {
+	for rows.Next() {
+	}
+	return rows.Err()
+}
+
+// literal writes text as an SQL string.
+func literal(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }

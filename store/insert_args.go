@@ -1,0 +1,197 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// specArgs turns specs from to to of the plan into the array parameters of insertText. Without ids, parents
+// and roots are places in the plan, from 1; with ids they are ids.
+func specArgs(plan *tree.Plan, from, to int, ids []int64) []any {
+	specs := plan.Specs[from:to]
+	id := make([]*int64, len(specs))
+	parent, root := make([]*int64, len(specs)), make([]int64, len(specs))
+	for i := range specs {
+		s := &specs[i]
+		if ids == nil {
+			root[i] = int64(s.Root + 1)
+			if s.Parent >= 0 {
+				place := int64(s.Parent + 1)
+				parent[i] = &place
+			}
+			continue
+		}
+		id[i], root[i] = &ids[from+i], ids[s.Root]
+		if s.Parent >= 0 {
+			parent[i] = &ids[s.Parent]
+		}
+	}
+	return []any{
+		each(specs, func(s *tree.Spec) int32 { return int32(s.Children) }),
+		each(specs, func(s *tree.Spec) bool { return s.Finalizes }),
+		each(specs, func(s *tree.Spec) string { return s.Kind }),
+		each(specs, func(s *tree.Spec) string { return string(s.Args) }),
+		each(specs, func(s *tree.Spec) string { return s.Queue }),
+		each(specs, func(s *tree.Spec) int32 { return int32(s.Priority) }),
+		each(specs, func(s *tree.Spec) *int64 { return orNullMillis(s.Delay) }),
+		each(specs, dueAt),
+		each(specs, func(s *tree.Spec) int32 { return int32(s.MaxAttempts) }),
+		each(specs, func(s *tree.Spec) *int64 { return orNullMillis(s.Timeout) }),
+		each(specs, func(s *tree.Spec) *int64 { return orNullMillis(s.MaxAge) }),
+		each(specs, func(s *tree.Spec) *int64 {
+			return ofBackoff(s, func(b *tree.Backoff) int64 { return millisUp(b.Base) })
+		}),
+		each(specs, func(s *tree.Spec) *int64 {
+			return ofBackoff(s, func(b *tree.Backoff) int64 { return millisUp(b.Cap) })
+		}),
+		each(specs, func(s *tree.Spec) *float32 {
+			return ofBackoff(s, func(b *tree.Backoff) float32 { return float32(b.Factor) })
+		}),
+		each(specs, func(s *tree.Spec) *float32 {
+			return ofBackoff(s, func(b *tree.Backoff) float32 { return float32(b.Jitter) })
+		}),
+		each(specs, func(s *tree.Spec) *string { return orNull(s.DedupKey) }),
+		each(specs, func(s *tree.Spec) *string { return orNull(s.ChildKey) }),
+		each(specs, func(s *tree.Spec) *string { return arrayLiteral(s.Tags) }),
+		each(specs, func(s *tree.Spec) *string { return metaJSON(s.Meta) }),
+		each(specs, keepFor),
+		each(specs, func(s *tree.Spec) string { return string(s.OnDead) }),
+		each(specs, func(s *tree.Spec) string { return string(s.OnLost) }),
+		id, parent, root,
+	}
+}
+
+func each[T any](specs []tree.Spec, f func(*tree.Spec) T) []T {
+	out := make([]T, len(specs))
+	for i := range specs {
+		out[i] = f(&specs[i])
+	}
+	return out
+}
+
+func ofBackoff[T any](s *tree.Spec, f func(*tree.Backoff) T) *T {
+	if s.Backoff == nil {
+		return nil
+	}
+	v := f(s.Backoff)
+	return &v
+}
+
+// orNullMillis keeps zero as NULL ("not said") and any negative duration as -1 ("none").
+func orNullMillis(d time.Duration) *int64 {
+	if d == 0 {
+		return nil
+	}
+	ms := int64(-1)
+	if d > 0 {
+		ms = millisUp(d)
+	}
+	return &ms
+}
+
+// millisUp rounds up: a wait that was asked for is never cut to nothing.
+func millisUp(d time.Duration) int64 {
+	return int64(math.Ceil(float64(d) / float64(time.Millisecond)))
+}
+
+func keepFor(s *tree.Spec) *int64 {
+	if s.KeepFor == nil {
+		return nil
+	}
+	ms := millisUp(*s.KeepFor)
+	return &ms
+}
+
+func dueAt(s *tree.Spec) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: s.DueAt, Valid: !s.DueAt.IsZero()}
+}
+
+// arrayLiteral writes words as a PostgreSQL array, for a parameter that is itself an element of one.
+func arrayLiteral(words []string) *string {
+	if len(words) == 0 {
+		return nil
+	}
+	var b strings.Builder
+	b.WriteByte('{')
+	for i, w := range words {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('"')
+		for j := range len(w) {
+			if w[j] == '"' || w[j] == '\\' {
+				b.WriteByte('\\')
+			}
+			b.WriteByte(w[j])
+		}
+		b.WriteByte('"')
+	}
+	b.WriteByte('}')
+	s := b.String()
+	return &s
+}
+
+func metaJSON(meta map[string]string) *string {
+	if len(meta) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil { // a map of strings always encodes
+		return nil
+	}
+	s := string(raw)
+	return &s
+}
+
+// idArray scans a bigint[] whichever way the driver hands it over: pgx as numbers, database/sql as text.
+type idArray struct{ into *[]int64 }
+
+// ScanIndex and its sisters are pgtype's way to fill a Go slice from an array.
+func (a idArray) SetDimensions(dims []pgtype.ArrayDimension) error {
+	n := 0
+	for _, d := range dims {
+		n = int(d.Length)
+	}
+	*a.into = make([]int64, n)
+	return nil
+}
+
+// ScanIndex returns where element i goes.
+func (a idArray) ScanIndex(i int) any { return &(*a.into)[i] }
+
+// ScanIndexType returns what an element is.
+func (a idArray) ScanIndexType() any { return new(int64) }
+
+// Scan reads the array's text, for database/sql.
+func (a idArray) Scan(src any) error {
+	var text string
+	switch v := src.(type) {
+	case string:
+		text = v
+	case []byte:
+		text = string(v)
+	default:
+		return fmt.Errorf("an array came as %T", src)
+	}
+	text = strings.Trim(text, "{}")
+	*a.into = (*a.into)[:0]
+	if text == "" {
+		return nil
+	}
+	for _, word := range strings.Split(text, ",") {
+		id, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return err
+		}
+		*a.into = append(*a.into, id)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+)
+
+// scanner is what pgx.Rows and sql.Rows have in common.
+type scanner interface {
+	Next() bool
+	Scan(into ...any) error
+	Err() error
+}
+
+// Tx is the caller's transaction, of pgx or of database/sql, as the statements of an insert see it.
+type Tx interface {
+	query(ctx context.Context, text string, args []any, rows func(scanner) error) error
+	// guard runs f so that a refused insert inside it leaves the transaction as it was.
+	guard(ctx context.Context, f func(Tx) error) error
+}
+
+// PgxTx lets statements run in a transaction of pgx.
+func PgxTx(tx pgx.Tx) Tx { return pgxTx{tx} }
+
+// SQLTx lets statements run in a transaction of database/sql, of any driver for PostgreSQL: parameters
+// travel as text.
+func SQLTx(tx *sql.Tx) Tx { return sqlTx{tx} }
+
+type pgxTx struct{ tx pgx.Tx }
+
+func (t pgxTx) query(ctx context.Context, text string, args []any, read func(scanner) error) error {
+	rows, err := t.tx.Query(ctx, text, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if err := read(rows); err != nil {
+		return err
+	}
+	rows.Close()
+	return rows.Err()
+}
+
+func (t pgxTx) guard(ctx context.Context, f func(Tx) error) error {
+	return pgx.BeginFunc(ctx, t.tx, func(inner pgx.Tx) error { return f(pgxTx{inner}) })
+}
+
+type sqlTx struct{ tx *sql.Tx }
+
+func (t sqlTx) query(ctx context.Context, text string, args []any, read func(scanner) error) (err error) {
+	plain := make([]any, len(args))
+	types := pgtype.NewMap()
+	for i, a := range args {
+		if plain[i], err = asText(types, a); err != nil {
+			return err
+		}
+	}
+	rows, err := t.tx.QueryContext(ctx, text, plain...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	if err := read(rows); err != nil {
+		return err
+	}
+	return rows.Err()
+}
+
+func (t sqlTx) guard(ctx context.Context, f func(Tx) error) error {
+	if _, err := t.tx.ExecContext(ctx, "SAVEPOINT coppice_insert"); err != nil {
+		return err
+	}
+	if err := f(t); err != nil {
+		// The caller's context may be what failed; the savepoint must be undone all the same.
+		_, undo := t.tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK TO SAVEPOINT coppice_insert")
+		if undo != nil {
+			return fmt.Errorf("%w (and the savepoint could not be undone: %w)", err, undo)
+		}
+		return err
+	}
+	_, err := t.tx.ExecContext(ctx, "RELEASE SAVEPOINT coppice_insert")
+	return err
+}
+
+// asText writes array parameters as PostgreSQL's array literals, which every driver can send: each
+// statement casts its parameters, so their text is all that has to arrive.
+func asText(types *pgtype.Map, a any) (any, error) {
+	var oid uint32
+	switch a.(type) {
+	case []int64, []*int64:
+		oid = pgtype.Int8ArrayOID
+	case []int32, []*int32:
+		oid = pgtype.Int4ArrayOID
+	case []*float32:
+		oid = pgtype.Float4ArrayOID
+	case []string, []*string:
+		oid = pgtype.TextArrayOID
+	case []bool:
+		oid = pgtype.BoolArrayOID
+	case []pgtype.Timestamptz:
+		oid = pgtype.TimestamptzArrayOID
+	case int32:
+		return int64(a.(int32)), nil
+	default:
+		return a, nil
+	}
+	buf, err := types.Encode(oid, pgtype.TextFormatCode, a, nil)
+	if err != nil || buf == nil {
+		return nil, err
+	}
+	return string(buf), nil
+}

@@ -1,0 +1,283 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// End is how an attempt ended.
+type End uint8
+
+// The ends of attempts.
+const (
+	EndCompleted End = iota // to the history, with Result
+	EndCancelled            // to the history, with Error as the reason
+	EndRetry                // due again after Delay; the attempt failed with Outcome and Error
+	EndSnoozed              // due again after Delay at no cost
+	EndReleased             // ready again at its old place, at no cost
+	EndDead                 // to the dead-letter queue, for Reason, with Outcome and Error
+)
+
+// Ending is one ended attempt. Texts must have been through tree.CleanText.
+type Ending struct {
+	Fence
+	ParentID    tree.ID // 0: a root
+	Round       int     // of the job itself
+	End         End
+	Result      []byte        // JSON; nil: none
+	Keep        bool          // write history
+	Delay       time.Duration // EndRetry, EndSnoozed
+	Reason      tree.Reason   // EndDead
+	Outcome     tree.Outcome  // EndRetry, EndDead
+	Error       string
+	Stack       string // "": none
+	Fingerprint string
+}
+
+func (e *Ending) inTree() bool { return e.ParentID != 0 || e.Round > 0 }
+
+// Settled is what a settle did.
+type Settled struct {
+	// Lost are the attempts whose fence had been passed: nothing was written for them.
+	Lost []Fence
+	// Woken names the queues in which something became ready, once each.
+	Woken []string
+}
+
+// lockSQL locks live rows by jobs_pkey in the order of the array, which is ascending: ancestors first. The
+// statements that follow it have a snapshot taken behind the locks, so what they read of these rows
+// is what there is.
+const lockSQL = `
+SELECT count(*) FROM unnest($1::bigint[]) AS u(id)
+CROSS JOIN LATERAL (SELECT FROM {s}.jobs j WHERE j.id = u.id FOR UPDATE) AS l`
+
+// lockDeadSQL does the same for parents that are dead letters; dead rows come after live ones.
+const lockDeadSQL = `
+SELECT count(*) FROM unnest($1::bigint[]) AS u(id)
+CROSS JOIN LATERAL (SELECT FROM {s}.dead_jobs j WHERE j.id = u.id FOR UPDATE) AS l`
+
+// gate is the one rule for when a finalizer may run, over the names pending, dead, settled (children settled
+// in whatever way, the dead included), and the parent's own row p.
+const gate = `(%[1]s = 0 AND p.sealed AND p.closing IS NULL AND (%[2]s = 0 OR p.on_dead = 'proceed'
+	OR %[2]s <= p.tolerate_count OR %[2]s <= p.tolerate_ratio * %[3]s))`
+
+// parentsSQL lowers the counters of the parents of the rows in gone, live or dead, once each, and makes
+// those ready that have nothing left to wait for. The rows are locked already, in order.
+var parentsSQL = fmt.Sprintf(`
+moved AS (
+	SELECT parent_id, count(*)::integer AS n,
+		(count(*) FILTER (WHERE became = 'completed'))::integer AS completed,
+		(count(*) FILTER (WHERE became = 'cancelled'))::integer AS cancelled,
+		(count(*) FILTER (WHERE became = 'dead'))::integer AS dead
+	FROM gone WHERE parent_id IS NOT NULL GROUP BY parent_id
+), live_parents AS (
+	UPDATE {s}.jobs p
+	SET pending = p.pending - m.n, completed = p.completed + m.completed, cancelled = p.cancelled + m.cancelled,
+		dead = p.dead + m.dead,
+		stalled_at = CASE WHEN m.dead > 0 AND p.on_dead <> 'proceed' AND p.dead + m.dead > p.tolerate_count
+			THEN coalesce(p.stalled_at, now()) ELSE p.stalled_at END,
+		state = CASE
+			WHEN p.state <> 'waiting' OR NOT `+gate+` THEN p.state
+			WHEN p.run_at > now() THEN 'scheduled'
+			ELSE 'ready' END
+	FROM moved m
+	WHERE p.id = m.parent_id
+	RETURNING p.queue, p.state
+), dead_parents AS (
+	UPDATE {s}.dead_jobs p
+	SET pending = p.pending - m.n, completed = p.completed + m.completed, cancelled = p.cancelled + m.cancelled,
+		dead = p.dead + m.dead
+	FROM moved m
+	WHERE p.id = m.parent_id
+)`, "(p.pending - m.n)", "(p.dead + m.dead)",
+	"(p.completed + p.cancelled + p.removed + p.dead + m.n)")
+
+// takeOut removes the rows whose fence still holds, by jobs_pkey, driven by the batch in ascending id. The
+// worker is compared in a way that no index serves, so that the running jobs' index is no temptation.
+const takeOut = `
+	DELETE FROM {s}.jobs j USING b
+	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint`
+
+const completeBatch = `b AS (
+	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::text[], $5::text[], $6::text[], $7::boolean[])
+		AS b(id, seq, became, new_result, note, keep)
+), gone AS (` + takeOut + `
+	RETURNING j.*, b.became, b.new_result::json AS new_result, b.note, b.keep
+), kept AS (
+	INSERT INTO {s}.history (` + jobColumns + `, worker_id, state, dedup_key, error, result)
+	SELECT ` + jobColumns + `, worker_id, became, dedup_key, note, new_result
+	FROM gone WHERE keep
+)`
+
+// completeSQL settles jobs that stand alone: it touches no other job.
+const completeSQL = `WITH ` + completeBatch + `
+SELECT id, NULL::text FROM gone`
+
+// completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
+// results go away with it, and parents move on.
+var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
+	INSERT INTO {s}.results (parent_id, child_id, round, kind, child_key, value)
+	SELECT parent_id, id, coalesce(parent_round, 1), kind, child_key, new_result
+	FROM gone WHERE parent_id IS NOT NULL AND new_result IS NOT NULL AND became = 'completed'
+), used AS (
+	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
+), ` + parentsSQL + `
+SELECT id, NULL::text FROM gone
+UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
+
+// burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
+var burySQL = `WITH b AS (
+	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
+		AS b(id, seq, new_reason, new_outcome, new_error, new_stack, new_fingerprint)
+), gone AS (` + takeOut + `
+	RETURNING j.*, 'dead'::text AS became, b.new_reason, b.new_outcome, b.new_error, b.new_stack, b.new_fingerprint
+), buried AS (
+	INSERT INTO {s}.dead_jobs (` + jobColumns + `, worker_id, state, dedup_key, dropped_key, reason, error, fingerprint)
+	SELECT ` + jobColumns + `, worker_id, became, NULL, dedup_key, new_reason, new_error, new_fingerprint
+	FROM gone
+), noted AS (
+	INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
+	SELECT id, root_id, worker_id, attempt, round, new_outcome, new_error, new_stack FROM gone
+), ` + parentsSQL + `
+SELECT id, NULL::text FROM gone
+UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
+
+// rescheduleSQL gives jobs back to their queue: to run again later, or now, with the error that made it
+// necessary if there is one.
+const rescheduleSQL = `WITH b AS (
+	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[])
+		AS b(id, seq, delay_ms, give_back, snoozed, new_outcome, new_error, new_stack)
+), back AS (
+	UPDATE {s}.jobs j
+	SET state = CASE WHEN b.delay_ms > 0 THEN 'scheduled' ELSE 'ready' END,
+		run_at = CASE WHEN b.delay_ms IS NULL THEN j.run_at ELSE now() + b.delay_ms * interval '1 millisecond' END,
+		attempt = j.attempt - b.give_back, snoozes = j.snoozes + b.snoozed, worker_id = NULL
+	FROM b
+	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint
+	RETURNING j.id, j.root_id, j.attempt, j.round, j.queue, j.state, b.new_outcome, b.new_error, b.new_stack
+), noted AS (
+	INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
+	SELECT id, root_id, $3::bigint, attempt, round, new_outcome, new_error, new_stack
+	FROM back WHERE new_outcome IS NOT NULL
+)
+SELECT id, CASE WHEN state = 'ready' THEN queue END FROM back`
+
+// Settle ends attempts of one worker: one transaction, one round trip, however many there are (at most a
+// few thousand are sensible). Locks: the batch's members of trees and their parents by ascending id
+// first; jobs outside trees need no such lock when nothing else is in the batch, for their one statement
+// takes them by ascending id itself. An ending whose fence has been passed is reported as lost
+// and changes nothing, so a settle whose answer was lost may be sent again.
+func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Ending) (*Settled, error) {
+	endings = slices.Clone(endings)
+	slices.SortFunc(endings, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
+	var alone, members, dead, back []Ending
+	for _, e := range endings {
+		switch {
+		case e.End == EndDead:
+			dead = append(dead, e)
+		case e.End == EndCompleted || e.End == EndCancelled:
+			if e.inTree() {
+				members = append(members, e)
+			} else {
+				alone = append(alone, e)
+			}
+		default:
+			back = append(back, e)
+		}
+	}
+	if len(members) > 0 && len(alone) > 0 {
+		members, alone = mergeByID(members, alone), nil
+	}
+	done := settleReader{found: make(map[tree.ID]struct{}, len(endings)), woken: map[string]struct{}{}}
+	steps := append(make([]step, 0, 7), step{sql: fixedPlan})
+	if len(members)+len(dead) > 0 || (len(alone) > 0 && len(back) > 0) {
+		rows, parents := lockOrder(endings)
+		steps = append(steps, step{sql: s.lockSQL, args: []any{rows}})
+		if len(parents) > 0 {
+			steps = append(steps, step{sql: s.lockDeadSQL, args: []any{parents}})
+		}
+	}
+	if len(alone) > 0 {
+		steps = append(steps, step{sql: s.completeSQL, args: completeArgs(worker, alone), rows: done.read})
+	}
+	if len(members) > 0 {
+		steps = append(steps, step{sql: s.completeTree, args: completeArgs(worker, members), rows: done.read})
+	}
+	if len(dead) > 0 {
+		steps = append(steps, step{sql: s.burySQL, args: buryArgs(worker, dead), rows: done.read})
+	}
+	if len(back) > 0 {
+		steps = append(steps, step{sql: s.rescheduleSQL, args: rescheduleArgs(worker, back), rows: done.read})
+	}
+	if err := s.pipe(ctx, steps...); err != nil {
+		return nil, fmt.Errorf("settle %d jobs: %w", len(endings), err)
+	}
+	return done.settled(endings), nil
+}
+
+// settleReader gathers what the statements of a settle report: ids that were settled, queues that woke. A
+// transaction that is tried again reports again; sets make that harmless.
+type settleReader struct {
+	found map[tree.ID]struct{}
+	woken map[string]struct{}
+}
+
+func (r settleReader) read(rows pgx.Rows) error {
+	for rows.Next() {
+		var id *int64
+		var queue *string
+		if err := rows.Scan(&id, &queue); err != nil {
+			return err
+		}
+		if id != nil {
+			r.found[tree.ID(*id)] = struct{}{}
+		}
+		if queue != nil {
+			r.woken[*queue] = struct{}{}
+		}
+	}
+	return rows.Err()
+}
+
+func (r settleReader) settled(endings []Ending) *Settled {
+	out := &Settled{}
+	for _, e := range endings {
+		if _, ok := r.found[e.ID]; !ok {
+			out.Lost = append(out.Lost, e.Fence)
+		}
+	}
+	for q := range r.woken {
+		out.Woken = append(out.Woken, q)
+	}
+	slices.Sort(out.Woken)
+	return out
+}
+
+func mergeByID(a, b []Ending) []Ending {
+	out := append(a, b...)
+	slices.SortFunc(out, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
+	return out
+}
+
+// lockOrder lists the rows that a mixed batch locks first, ascending: everything in it and every parent.
+func lockOrder(endings []Ending) (rows, parents []int64) {
+	rows = make([]int64, 0, 2*len(endings))
+	for _, e := range endings {
+		rows = append(rows, int64(e.ID))
+		if e.ParentID != 0 {
+			parents = append(parents, int64(e.ParentID))
+		}
+	}
+	slices.Sort(parents)
+	parents = slices.Compact(parents)
+	rows = append(rows, parents...)
+	slices.Sort(rows)
+	return slices.Compact(rows), parents
+}
