@@ -1,0 +1,56 @@
+//go:build unix
+
+package pglocal
+
+import (
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"syscall"
+)
+
+// ownFolder refuses a folder that is a link, or that belongs to another account,
+// which could make us write wherever it likes.
+func ownFolder(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("pglocal: look at the database's folder: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("pglocal: %s is in the way: it is not a folder", path)
+	}
+	if owner := ownerOf(info); owner != os.Geteuid() {
+		return fmt.Errorf("pglocal: %s belongs to %s and this program runs as %s: set %s to a folder of your own",
+			path, accountName(owner), accountName(os.Geteuid()), CacheDirEnv)
+	}
+	return nil
+}
+
+// safeBase refuses a base folder in which another account could swap root's
+// cluster folder for its own. Others than root only have their own to lose.
+func safeBase(base string) error {
+	if !runningAsRoot() {
+		return nil
+	}
+	info, err := os.Stat(base)
+	if err != nil {
+		return fmt.Errorf("pglocal: look at the folder for databases: %w", err)
+	}
+	if owner := ownerOf(info); owner != 0 {
+		return fmt.Errorf("pglocal: %s belongs to %s: root keeps a database only in a folder of its own", base, accountName(owner))
+	}
+	if info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("pglocal: others may write to %s: root keeps a database only in a folder that is closed to them (chmod go-w %s)", base, base)
+	}
+	return nil
+}
+
+func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
+
+func accountName(uid int) string {
+	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
+		return u.Username
+	}
+	return "account " + strconv.Itoa(uid)
+}
