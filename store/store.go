@@ -40,7 +40,7 @@ func New(pool *pgxpool.Pool, schema string) (*Store, error) {
 	if schema == "" {
 		schema = DefaultSchema
 	}
-	if err := migrations.CheckSchemaName(schema); err != nil {
+	if err := migrations.ValidSchema(schema); err != nil {
 		return nil, err
 	}
 	s := &Store{pool: pool, schema: schema, quoted: pgx.Identifier{schema}.Sanitize()}
