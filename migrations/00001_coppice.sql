@@ -108,6 +108,9 @@ CREATE INDEX jobs_tree ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, parent_id,
 -- The list of live trees.
 CREATE INDEX jobs_roots ON "${COPPICE_SCHEMA:-coppice}".jobs (id)
   WHERE parent_id IS NULL AND round > 0;
+-- Trees that a dead child holds up, and since when.
+CREATE INDEX jobs_stalled ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, stalled_at)
+  WHERE state = 'waiting' AND stalled_at IS NOT NULL;
 CREATE UNIQUE INDEX jobs_dedup ON "${COPPICE_SCHEMA:-coppice}".jobs (dedup_key)
   WHERE dedup_key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_child ON "${COPPICE_SCHEMA:-coppice}".jobs (parent_id, child_key)
@@ -126,6 +129,9 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".dead_jobs (
   CONSTRAINT dead_jobs_state CHECK (state = 'dead' AND dedup_key IS NULL)
 );
 CREATE INDEX dead_jobs_tree ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (root_id, parent_id, id);
+-- The list of trees whose root is dead.
+CREATE INDEX dead_jobs_roots ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (id)
+  WHERE parent_id IS NULL AND round > 0;
 CREATE INDEX dead_jobs_queue ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (queue, failed_at, id);
 
 -- Results of children, kept for their parent's roll-up and removed when it completes.
@@ -156,6 +162,9 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".history (
 CREATE INDEX history_id ON "${COPPICE_SCHEMA:-coppice}".history (id);
 CREATE INDEX history_tree ON "${COPPICE_SCHEMA:-coppice}".history (root_id, parent_id, id)
   WHERE parent_id IS NOT NULL;
+-- The list of finished trees.
+CREATE INDEX history_roots ON "${COPPICE_SCHEMA:-coppice}".history (id)
+  WHERE parent_id IS NULL AND round > 0;
 CREATE TABLE "${COPPICE_SCHEMA:-coppice}".history_default
   PARTITION OF "${COPPICE_SCHEMA:-coppice}".history DEFAULT;
 

@@ -1,0 +1,112 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/stretchr/testify/require"
+
+	"github.com/coppicehq/coppice/migrations"
+	"github.com/coppicehq/coppice/store"
+)
+
+// fixture is a schema of one test's own, with what its store last asked the server.
+type fixture struct {
+	*store.Store
+	t    testing.TB
+	last atomic.Pointer[statement]
+}
+
+// statement is one query with its parameters, as sent.
+type statement struct {
+	sql  string
+	args []any
+}
+
+// newFixture makes a schema for the test and drops it afterwards.
+func newFixture(t testing.TB) *fixture {
+	t.Helper()
+	url := os.Getenv("COPPICE_TEST_DATABASE_URL")
+	if url == "" {
+		t.Skip("COPPICE_TEST_DATABASE_URL is not set")
+	}
+	config, err := pgxpool.ParseConfig(url)
+	require.NoError(t, err)
+	config.MaxConns = 3
+	f := &fixture{t: t}
+	config.ConnConfig.Tracer = f
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	schema := fmt.Sprintf("read_%d_%s", os.Getpid(), strings.ToLower(t.Name()))
+	schema = schema[:min(len(schema), 63)]
+	m, err := migrations.ForPool(pool, schema)
+	require.NoError(t, err)
+	_, err = m.Up(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		_, err := pool.Exec(context.Background(), "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
+		require.NoError(t, err)
+	})
+	f.Store, err = store.New(pool, schema)
+	require.NoError(t, err)
+	return f
+}
+
+// TraceQueryStart remembers the statement, for tests of plans.
+func (f *fixture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
+	f.last.Store(&statement{q.SQL, q.Args})
+	return ctx
+}
+
+// TraceQueryEnd makes f a pgx.QueryTracer.
+func (f *fixture) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// sql writes the fixture's schema into a statement, in place of {s}.
+func (f *fixture) sql(text string) string {
+	return strings.ReplaceAll(text, "{s}", pgx.Identifier{f.Schema()}.Sanitize())
+}
+
+// exec runs statements on the fixture's schema.
+func (f *fixture) exec(text string) {
+	f.t.Helper()
+	_, err := f.Pool().Exec(f.t.Context(), f.sql(text))
+	require.NoError(f.t, err)
+}
+
+// row is a row to be put into a table; what it does not name has the columns' defaults, or these: a job is a
+// root of kind k in queue q with args {}, live ones are ready, finished ones completed.
+type row map[string]any
+
+func (f *fixture) put(table string, r row) {
+	f.t.Helper()
+	if id, ok := r["id"]; ok && table != "workers" {
+		all := row{"root_id": id, "kind": "k", "queue": "q", "args": "{}"}
+		switch table {
+		case "jobs":
+			all["state"] = "ready"
+		case "dead_jobs":
+			all["state"], all["reason"] = "dead", "fatal"
+		case "history":
+			all["state"] = "completed"
+		}
+		maps.Copy(all, r)
+		r = all
+	}
+	columns := slices.Sorted(maps.Keys(r))
+	values, args := make([]string, len(columns)), make([]any, len(columns))
+	for i, c := range columns {
+		values[i], args[i] = fmt.Sprintf("$%d", i+1), r[c]
+	}
+	_, err := f.Pool().Exec(f.t.Context(), f.sql(fmt.Sprintf("INSERT INTO {s}.%s (%s) VALUES (%s)",
+		table, strings.Join(columns, ", "), strings.Join(values, ", "))), args...)
+	require.NoError(f.t, err)
+}
