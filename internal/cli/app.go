@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"os"
+	"time"
 
 	"golang.org/x/term"
 )
@@ -23,9 +24,12 @@ type App struct {
 	OutTerminal bool
 	ErrTerminal bool
 
-	// Width is how many columns the terminal has; zero for no limit. It is asked for every time
+	// Size is how many columns and lines the terminal has; zeros for no limit. It is asked for every time
 	// something is drawn, since windows change.
-	Width func() int
+	Size func() (columns, lines int)
+
+	// After is time.After, for commands that look again and again.
+	After func(time.Duration) <-chan time.Time
 }
 
 // System returns the App of this process.
@@ -38,7 +42,8 @@ func System() *App {
 		InTerminal:  isTerminal(os.Stdin),
 		OutTerminal: isTerminal(os.Stdout),
 		ErrTerminal: isTerminal(os.Stderr),
-		Width:       func() int { return width(os.Stdout) },
+		Size:        func() (int, int) { return sizeOf(os.Stdout) },
+		After:       time.After,
 	}
 }
 
@@ -54,10 +59,29 @@ func (a *App) Run(ctx context.Context, args []string) int {
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-func width(f *os.File) int {
-	columns, _, err := term.GetSize(int(f.Fd()))
+func sizeOf(f *os.File) (columns, lines int) {
+	columns, lines, err := term.GetSize(int(f.Fd()))
 	if err != nil {
-		return 0 // not a terminal
+		return 0, 0 // not a terminal
 	}
+	return columns, lines
+}
+
+// width is the terminal's; zero when the output does not go to one.
+func (a *App) width() int {
+	columns, _ := a.size()
 	return columns
+}
+
+// height is the terminal's; zero when the output does not go to one.
+func (a *App) height() int {
+	_, lines := a.size()
+	return lines
+}
+
+func (a *App) size() (columns, lines int) {
+	if !a.OutTerminal || a.Size == nil {
+		return 0, 0
+	}
+	return a.Size()
 }

@@ -54,18 +54,6 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%dd%02dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 }
 
-// age writes how long ago t was, or how soon it will be; a dash for the zero time.
-func age(t, now time.Time) string {
-	switch d := now.Sub(t); {
-	case t.IsZero():
-		return "-"
-	case d < 0:
-		return "in " + duration(-d)
-	default:
-		return duration(d)
-	}
-}
-
 // plural writes a number with its noun.
 func plural[N ~int | ~int32 | ~int64](n N, one, many string) string {
 	if n == 1 {

@@ -38,7 +38,7 @@ Exit codes:
   3    the database cannot be reached, or its schema is not the one this program needs
   130  interrupted`,
 		Example: `  coppice migrate up --database-url postgres://app@db.example.com/app
-  coppice tree list --state stalled
+  coppice tree list --stalled
   coppice tree show 4711
   coppice doctor --json`,
 		Args:          noSubcommand,
@@ -53,9 +53,13 @@ Exit codes:
 		"schema of Coppice's tables (env "+schemaEnv+`; default "`+migrations.DefaultSchema+`")`)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
 	root.AddCommand(
-		a.version(),
-		a.db(g),
+		a.tree(g),
+		a.job(g),
+		a.queue(g),
+		a.doctor(g),
 		a.migrate(g),
+		a.db(g),
+		a.version(),
 	)
 	return root
 }

@@ -71,14 +71,6 @@ func (a *App) writeFacts(facts ...fact) error {
 	return nil
 }
 
-// width is the terminal's; zero when the output does not go to one.
-func (a *App) width() int {
-	if !a.OutTerminal || a.Width == nil {
-		return 0
-	}
-	return a.Width()
-}
-
 // oneLine makes text fit into a cell: the first so many runes of it, without line breaks or anything else that
 // a terminal would act upon.
 func oneLine(s string, limit int) string {
