@@ -16,6 +16,7 @@ func noSubcommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
+	cmd.SuggestionsMinimumDistance = 2 // letters; cobra sets it for the root alone
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		return usage(cmd, "unknown command %q, did you mean %q?", args[0], strings.Join(near, `" or "`))
 	}
