@@ -16,17 +16,6 @@
 -- +goose Up
 -- +goose ENVSUB ON
 
--- +goose StatementBegin
-DO $do$
-BEGIN
-  -- CREATE SCHEMA IF NOT EXISTS asks for the right to create even when the schema exists.
-  IF to_regnamespace($name$"${COPPICE_SCHEMA:-coppice}"$name$) IS NULL THEN
-    CREATE SCHEMA "${COPPICE_SCHEMA:-coppice}";
-  END IF;
-END
-$do$;
--- +goose StatementEnd
-
 CREATE SEQUENCE "${COPPICE_SCHEMA:-coppice}".job_ids AS bigint;
 CREATE SEQUENCE "${COPPICE_SCHEMA:-coppice}".worker_ids AS bigint;
 
@@ -226,7 +215,6 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".audit (
 CREATE INDEX audit_tree ON "${COPPICE_SCHEMA:-coppice}".audit (root_id, id);
 
 -- +goose Down
--- +goose ENVSUB ON
 -- The schema itself stays: it may hold tables of others, and goose's own version table.
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".audit;
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".workers;

@@ -12,12 +12,6 @@ import (
 	"github.com/coppicehq/coppice/migrations"
 )
 
-// How long a test waits for what has to happen, and how often it looks.
-const (
-	timeout = 10 * time.Second
-	tick    = 5 * time.Millisecond
-)
-
 func TestCheckSaysWhatToDo(t *testing.T) {
 	t.Parallel()
 	ctx, pool := t.Context(), database(t)

@@ -31,8 +31,9 @@
 //
 // They open two connections of their own, one to hold the lock and one to work,
 // and close both, so neither the size of the caller's pool nor its other users
-// matter. A role needs no more than CREATE on the database, or an existing schema
-// in which it may create tables.
+// matter; a PgBouncer between needs two server connections to spare. A role needs
+// no more than CREATE on the database, or an existing schema in which it may create
+// tables.
 //
 // # Writing a migration
 //

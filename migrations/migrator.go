@@ -109,6 +109,10 @@ func (m *Migrator) UpTo(ctx context.Context, version int64) ([]Applied, error) {
 
 // up applies what is still to be applied up to and including the version last.
 func (m *Migrator) up(ctx context.Context, last int64) ([]Applied, error) {
+	// Most programs that start find everything done, and need no lock to see it.
+	if m.Check(ctx) == nil {
+		return nil, nil
+	}
 	var results []*goose.MigrationResult
 	err := m.locked(ctx, func(db *sql.DB, provider *goose.Provider) (err error) {
 		if err := ensureSchema(ctx, db, m.schema); err != nil {
@@ -193,7 +197,7 @@ func (m *Migrator) locked(ctx context.Context, do func(*sql.DB, *goose.Provider)
 // connected calls do with connections to the database and a goose provider on
 // them, and closes them.
 func (m *Migrator) connected(do func(*sql.DB, *goose.Provider) error) error {
-	db := stdlib.OpenDB(*m.config, m.options...)
+	db := stdlib.OpenDB(*m.config.Copy(), m.options...)
 	defer db.Close() //nolint:errcheck // The work is committed or not by now, and closing cannot change it.
 	store, err := newVersions(m.schema)
 	if err != nil {

@@ -30,6 +30,7 @@ type Ending struct {
 	Fence
 	ParentID    tree.ID // 0: a root
 	Round       int     // of the job itself
+	Queue       string  // for the caller alone; Settle does not read it
 	End         End
 	Result      []byte        // JSON; nil: none
 	Keep        bool          // write history

@@ -61,3 +61,17 @@ func (s *Store) Unregister(ctx context.Context, id tree.WorkerID) error {
 	}
 	return nil
 }
+
+// ClaimsOf lists what the database says a worker holds, ascending. By jobs_running; locks nothing.
+func (s *Store) ClaimsOf(ctx context.Context, id tree.WorkerID) ([]Fence, error) {
+	rows, err := s.pool.Query(ctx, s.sql(`
+		SELECT id, claim_seq FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint ORDER BY id`), int64(id))
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	claims, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Fence])
+	if err != nil {
+		return nil, fmt.Errorf("list claims: %w", err)
+	}
+	return claims, nil
+}

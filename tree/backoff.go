@@ -19,7 +19,8 @@ type Backoff struct {
 // doubling, at most an hour, a tenth of jitter.
 var DefaultBackoff = Backoff{Base: time.Second, Factor: 2, Cap: time.Hour, Jitter: 0.1}
 
-func (b Backoff) withDefaults() Backoff {
+// WithDefaults returns the backoff with every zero field replaced by its default.
+func (b Backoff) WithDefaults() Backoff {
 	if b.Base == 0 {
 		b.Base = DefaultBackoff.Base
 	}
@@ -35,7 +36,7 @@ func (b Backoff) withDefaults() Backoff {
 // Delay returns the wait after the n-th failure (n from 1; lower counts as 1), for a random number r in
 // [0, 1). It never overflows, is never negative and never above the cap.
 func (b Backoff) Delay(n int, r float64) time.Duration {
-	b = b.withDefaults()
+	b = b.WithDefaults()
 	limit := float64(b.Cap)
 	d := min(float64(b.Base)*math.Pow(b.Factor, float64(max(n, 1)-1)), limit)
 	if math.IsNaN(d) { // unreachable for a checked Backoff; the cap is the safe answer

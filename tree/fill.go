@@ -109,10 +109,8 @@ func (s *Spec) checkTimes() error {
 	if s.Timeout != NoTimeout && (s.Timeout < 0 || s.Timeout > MaxDuration) {
 		return wrong("timeout", "%v is outside 0 to %v; for none use tree.NoTimeout", s.Timeout, MaxDuration)
 	}
-	for field, d := range map[string]time.Duration{"timeout": s.Timeout, "max age": s.MaxAge} {
-		if d > 0 && d < time.Millisecond {
-			return wrong(field, "%v is below a millisecond, the unit it is kept in", d)
-		}
+	if s.Timeout > 0 && s.Timeout < time.Millisecond {
+		return wrong("timeout", "%v is below a millisecond, the unit it is kept in", s.Timeout)
 	}
 	if s.KeepFor != nil && (*s.KeepFor < 0 || *s.KeepFor > MaxDuration) {
 		return wrong("keep for", "%v is outside 0 to %v", *s.KeepFor, MaxDuration)
@@ -125,6 +123,8 @@ func (s *Spec) checkTimes() error {
 		if err := s.Backoff.Check(); err != nil {
 			return wrong("backoff", "%v", err)
 		}
+		b := s.Backoff.WithDefaults() // the row is to say what it means, whatever the defaults become
+		s.Backoff = &b
 	}
 	return nil
 }

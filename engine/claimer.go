@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/coppicehq/coppice/store"
+)
+
+const (
+	// slowClaim is from when a claim from the front of the queue counts as slow: it walks entries of the
+	// index that are dead but not gone, as it does while some old transaction holds its snapshot open.
+	slowClaim = 4 * time.Millisecond
+	// frontShare bounds the share of its time that a lane spends on slow claims from the front: one part
+	// in so many.
+	frontShare = 10
+	// maxSkip bounds how long a lane may do without a look at the front.
+	maxSkip = time.Second
+	// claimRetry is how long a lane waits after the database refused a claim.
+	claimRetry = time.Second
+)
+
+// claimer is the state of a lane's claiming goroutine.
+type claimer struct {
+	*lane
+	dry      bool            // the last claim brought less than asked for
+	promote  bool            // look for due jobs with the next claim
+	after    *store.Position // start here instead of at the front
+	skipTill time.Duration   // since the worker's start: until then after holds
+	polled   time.Duration   // since the worker's start: the last claim
+}
+
+// isDue reports whether a scheduled job is due by what is known, or the poll interval is over.
+func (c *claimer) isDue() bool {
+	now := c.worker.sinceStart()
+	due := time.Duration(c.dueAt.Load())
+	return (due != 0 && due <= now) || now-c.polled >= c.worker.config.PollInterval
+}
+
+// wait sleeps until something changes: a wake-up, a free slot, a due job, the poll interval.
+func (c *claimer) wait(ctx context.Context, full bool) {
+	now := c.worker.sinceStart()
+	d := c.polled + c.worker.config.PollInterval - now
+	if due := time.Duration(c.dueAt.Load()); due != 0 {
+		d = min(d, due-now)
+	}
+	if full {
+		d = c.worker.config.PollInterval
+	}
+	t := time.NewTimer(max(d, 0))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-c.signal:
+	case <-t.C:
+	}
+}
+
+// claim takes up to n jobs and hands them to the slots.
+func (c *claimer) claim(ctx context.Context, n int) {
+	w := c.worker
+	due := c.isDue()
+	if poked := c.poked.Swap(false); poked || due {
+		c.promote = true
+	}
+	if c.promote {
+		c.dueAt.Store(0) // the claim answers what comes next
+	}
+	started := w.sinceStart()
+	if started >= c.skipTill {
+		c.after = nil
+	}
+	request := store.ClaimRequest{
+		Worker: w.ID(), Queue: c.queue, Limit: n, Works: w.workKinds, Rolls: w.rollKinds, After: c.after, Promote: c.promote,
+	}
+	w.claiming.RLock()
+	defer w.claiming.RUnlock()
+	got, err := w.client.store.Claim(ctx, request)
+	c.polled = w.sinceStart()
+	if err != nil {
+		if ctx.Err() == nil {
+			w.config.Logger.Warn("coppice: claim failed; trying again", "queue", c.queue, "error", err)
+			w.unsure.Store(true) // it may have been made: the answer is what got lost
+			c.dry = true
+			c.dueIn(claimRetry)
+		}
+		return
+	}
+	if c.promote {
+		c.promote = got.Due >= n // a full batch came due: there are more
+		if got.NextDue >= 0 {
+			c.dueIn(got.NextDue)
+		}
+	}
+	c.handOut(got.Jobs)
+	c.remember(got.Jobs, n, c.polled-started)
+}
+
+// remember decides where the next claim starts.
+func (c *claimer) remember(jobs []store.Claim, n int, took time.Duration) {
+	c.dry = len(jobs) < n && !c.promote
+	fromFront := c.after == nil
+	switch {
+	case len(jobs) < n:
+		if !fromFront { // the queue may have more in front of where this claim began
+			c.after, c.skipTill, c.dry = nil, 0, false
+		}
+	case !fromFront:
+		c.after = &jobs[len(jobs)-1].Position
+	case took > slowClaim+time.Duration(n)*10*time.Microsecond:
+		c.after = &jobs[len(jobs)-1].Position
+		c.skipTill = c.polled + min(took*(frontShare-1), maxSkip)
+	}
+}
+
+func (c *claimer) handOut(jobs []store.Claim) {
+	fresh := c.worker.held.take(jobs)
+	c.held.Add(int64(len(fresh)))
+	for i := range fresh {
+		c.work <- &fresh[i]
+	}
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
+)
+
+// claims are the jobs that this worker holds: from the commit of a claim until its outcome is written, or
+// until the claim is known to be lost.
+type claims struct {
+	mu   sync.Mutex // protects following fields
+	jobs map[tree.ID]held
+}
+
+type held struct {
+	seq    int64
+	cancel context.CancelCauseFunc // nil: no handler runs
+}
+
+func newClaims() *claims { return &claims{jobs: map[tree.ID]held{}} }
+
+// take notes new claims and returns those that are new to this worker. A crash of the server may forget a
+// claim, which does not wait for the disk; the same worker then claims the job again under the same
+// number, and goes on with the claim that it has. A job claimed again under a higher number was lost in
+// between: the old handler is cancelled.
+func (c *claims) take(jobs []store.Claim) []store.Claim {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	fresh := jobs[:0]
+	for _, j := range jobs {
+		old, ok := c.jobs[j.ID]
+		if ok && old.seq == j.Seq {
+			continue
+		}
+		if ok && old.cancel != nil {
+			old.cancel(ErrClaimLost)
+		}
+		c.jobs[j.ID] = held{seq: j.Seq}
+		fresh = append(fresh, j)
+	}
+	return fresh
+}
+
+// start notes that a handler runs, and answers false when the claim was lost before it could.
+func (c *claims) start(f store.Fence, cancel context.CancelCauseFunc) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.jobs[f.ID]
+	if !ok || h.seq != f.Seq {
+		return false
+	}
+	h.cancel = cancel
+	c.jobs[f.ID] = h
+	return true
+}
+
+// stop notes that the handler has ended; the claim is held until its outcome is written.
+func (c *claims) stop(f store.Fence) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq {
+		h.cancel = nil
+		c.jobs[f.ID] = h
+	}
+}
+
+// drop forgets claims whose outcomes are written.
+func (c *claims) drop(endings []store.Ending) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range endings {
+		if h, ok := c.jobs[endings[i].ID]; ok && h.seq == endings[i].Seq {
+			delete(c.jobs, endings[i].ID)
+		}
+	}
+}
+
+// loseAll gives every claim up: others have taken the jobs, or will.
+func (c *claims) loseAll() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range c.jobs {
+		if h.cancel != nil {
+			h.cancel(ErrClaimLost)
+		}
+	}
+	clear(c.jobs)
+}
+
+func (c *claims) size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.jobs)
+}
+
+// holds reports whether the worker knows of this claim.
+func (c *claims) holds(f store.Fence) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.jobs[f.ID]
+	return ok && h.seq == f.Seq
+}
+
+// running lists the jobs whose handlers run, ascending.
+func (c *claims) running() []tree.ID {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var ids []tree.ID
+	for id, h := range c.jobs {
+		if h.cancel != nil {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}

@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"context"
+	"database/sql"
+	"log/slog"
+	"slices"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
+)
+
+// ClientConfig configures a client. The zero value is fit for use.
+type ClientConfig struct {
+	Schema string       // of Coppice's tables; "": store.DefaultSchema
+	Logger *slog.Logger // nil: logs nothing
+}
+
+// Client inserts jobs. It needs no handlers and no worker, is safe for concurrent use, and keeps no goroutine
+// while it is idle.
+type Client struct {
+	Inserter
+	store  *store.Store
+	logger *slog.Logger
+	notes  *notifier
+
+	mu     sync.Mutex
+	wakers map[*Worker]struct{} // workers of this process, woken without a round trip; guarded by mu
+}
+
+// NewClient makes a client on a pool, which stays the caller's. It does no I/O.
+func NewClient(pool *pgxpool.Pool, config ClientConfig) (*Client, error) {
+	st, err := store.New(pool, config.Schema)
+	if err != nil {
+		return nil, err
+	}
+	if config.Logger == nil {
+		config.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{store: st, logger: config.Logger, wakers: map[*Worker]struct{}{}}
+	c.notes = newNotifier(st, config.Logger)
+	c.Inserter = Inserter{client: c}
+	return c, nil
+}
+
+// Close sends the wake-ups that have not gone out yet, within ctx. The client may still be used.
+func (c *Client) Close(ctx context.Context) error { return c.notes.flush(ctx) }
+
+// Store returns the store that the client works on.
+func (c *Client) Store() *store.Store { return c.store }
+
+// InTx returns an inserter that works in the caller's transaction: the jobs exist when it commits. Workers find
+// them within their poll interval, or at once if Wake is called after the commit.
+func (c *Client) InTx(tx pgx.Tx) Inserter { return Inserter{client: c, tx: store.PgxTx(tx)} }
+
+// InSQLTx is [Client.InTx] for a transaction of database/sql, with any driver for PostgreSQL.
+func (c *Client) InSQLTx(tx *sql.Tx) Inserter { return Inserter{client: c, tx: store.SQLTx(tx)} }
+
+// Wake tells workers that the queues may have jobs. It only hints: it is sent soon, at most every few
+// milliseconds, and a lost hint costs a poll interval.
+func (c *Client) Wake(queues ...string) {
+	c.wakeLocal(queues)
+	c.notes.mark(queues)
+}
+
+func (c *Client) wakeLocal(queues []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for w := range c.wakers {
+		w.wake(queues)
+	}
+}
+
+func (c *Client) addWaker(w *Worker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wakers[w] = struct{}{}
+}
+
+func (c *Client) removeWaker(w *Worker) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.wakers, w)
+}
+
+// Inserter inserts jobs, in transactions of its own or in the caller's.
+type Inserter struct {
+	client *Client
+	tx     store.Tx // nil: its own
+}
+
+// Receipt says what an insert did.
+type Receipt struct {
+	// ID is the job's id, the root's for a tree; that of the live job which holds the key, for a duplicate.
+	ID tree.ID
+	// Duplicate: a live job held the dedup key, and nothing was inserted.
+	Duplicate bool
+	// IDs are the ids of the node and everything below it, each node before its children and with all of
+	// its descendants before its next sibling; for a duplicate the holder's alone.
+	IDs []tree.ID
+}
+
+// DuplicateError refuses a tree, whole, because a live job holds the dedup key of one of its nodes.
+type DuplicateError = store.DuplicateError
+
+// Insert inserts a job, or a tree of jobs, at once and whole. Every limit is checked before anything is
+// written. A single job whose dedup key is held by a live job is answered with that job's id; a tree with
+// such a node is refused. Errors: *tree.InvalidError, *DuplicateError, or the database's, after which
+// whether the job exists is unknown if the connection broke; with a dedup key the insert may then be repeated.
+func (i Inserter) Insert(ctx context.Context, node *tree.Node) (Receipt, error) {
+	out, err := i.InsertMany(ctx, node)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return out[0], nil
+}
+
+// InsertMany inserts several jobs and trees in one transaction, like Insert, and answers for each in order.
+func (i Inserter) InsertMany(ctx context.Context, nodes ...*tree.Node) ([]Receipt, error) {
+	plan, err := tree.NewPlan(nodes...)
+	if err != nil {
+		return nil, err
+	}
+	var rows []store.Inserted
+	if i.tx != nil {
+		rows, err = i.client.store.InsertTx(ctx, i.tx, plan)
+	} else {
+		rows, err = i.client.store.Insert(ctx, plan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if i.tx == nil {
+		i.client.Wake(queuesOf(plan)...)
+	}
+	return receipts(plan, rows), nil
+}
+
+func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
+	ids := make([]tree.ID, len(rows))
+	for n, r := range rows {
+		ids[n] = r.ID
+	}
+	out := make([]Receipt, 0, plan.Roots)
+	for from := 0; from < len(rows); {
+		to := from + 1
+		for to < len(rows) && plan.Specs[to].Root == from {
+			to++
+		}
+		out = append(out, Receipt{ID: rows[from].ID, Duplicate: rows[from].Duplicate, IDs: ids[from:to:to]})
+		from = to
+	}
+	return out
+}
+
+func queuesOf(plan *tree.Plan) []string {
+	var queues []string
+	for i := range plan.Specs {
+		if q := plan.Specs[i].Queue; len(queues) == 0 || !slices.Contains(queues, q) {
+			queues = append(queues, q)
+		}
+	}
+	return queues
+}
