@@ -10,7 +10,7 @@ import (
 
 // FileStats is what there is to know about one file.
 type FileStats struct {
-	Bytes        int64 `json:"bytes"`
+	Bytes        int64 `json:"bytes"`         // its size
 	Lines        int64 `json:"lines"`         // a last line without a line feed included
 	CommentLines int64 `json:"comment_lines"` // lines of comment and no code; 0 for a binary file
 	Sum          Sum   `json:"sha256"`        // of the file's bytes
@@ -22,7 +22,7 @@ const pieceBytes = 64 << 10
 // Measure reads the file at path once, from beginning to end, in bounded memory. A file with a NUL in it is binary:
 // its line feeds are counted, comments it has none. Errors name the path.
 func Measure(path string) (FileStats, error) {
-	f, err := os.Open(path)
+	f, err := os.Open(path) //nolint:gosec // G304: reading files by their path is what it is for
 	if err != nil {
 		return FileStats{}, err
 	}

@@ -7,11 +7,11 @@ import (
 
 // FolderStats is the roll-up of a folder with all that is below it.
 type FolderStats struct {
-	Files        int64        `json:"files"`
-	Folders      int64        `json:"folders"` // itself included
-	Bytes        int64        `json:"bytes"`
-	Lines        int64        `json:"lines"`
-	CommentLines int64        `json:"comment_lines"`
+	Files        int64        `json:"files"`             // regular files
+	Folders      int64        `json:"folders"`           // itself included
+	Bytes        int64        `json:"bytes"`             // of all files
+	Lines        int64        `json:"lines"`             // of all files
+	CommentLines int64        `json:"comment_lines"`     // of all files
 	Missing      int64        `json:"missing,omitempty"` // jobs below it that ended without a result
 	Largest      []FolderSize `json:"largest"`           // at most LargestFolders
 	Sum          Sum          `json:"sha256"`            // of the children's names and sums, in the order of names
@@ -20,11 +20,11 @@ type FolderStats struct {
 // FolderSize is one folder by itself: only the files that are directly in it, so that a folder does not
 // outrank all others for being their parent.
 type FolderSize struct {
-	Path         string `json:"path"` // from the root, with slashes; "." for the root
-	Files        int64  `json:"files"`
-	Bytes        int64  `json:"bytes"`
-	Lines        int64  `json:"lines"`
-	CommentLines int64  `json:"comment_lines"`
+	Path         string `json:"path"`          // from the root, with slashes; "." for the root
+	Files        int64  `json:"files"`         // directly in it
+	Bytes        int64  `json:"bytes"`         // of those files
+	Lines        int64  `json:"lines"`         // of those files
+	CommentLines int64  `json:"comment_lines"` // of those files
 }
 
 // LargestFolders is how many of the largest folders a roll-up names.

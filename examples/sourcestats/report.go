@@ -10,7 +10,7 @@ import (
 
 // Report is what is said about a folder in the end. Its JSON is the same with numbers.
 type Report struct {
-	Root string `json:"root"`
+	Root string `json:"root"` // the folder that was counted
 	FolderStats
 }
 

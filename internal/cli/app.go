@@ -11,18 +11,16 @@ import (
 
 // App is what a command knows of the world around it. Tests make their own.
 type App struct {
-	In  io.Reader
+	In  io.Reader // answers to questions
 	Out io.Writer // answers
 	Err io.Writer // errors, questions and progress
 
 	// Env looks up an environment variable. The answer is empty for one that is not set.
 	Env func(name string) string
 
-	// InTerminal and OutTerminal say whether a person sits at the other end. They decide about questions,
-	// about colours and redrawing.
-	InTerminal  bool
-	OutTerminal bool
-	ErrTerminal bool
+	InTerminal  bool // a person can answer
+	OutTerminal bool // a person watches: colours, and drawings that are redrawn
+	ErrTerminal bool // a person watches
 
 	// Size is how many columns and lines the terminal has; zeros for no limit. It is asked for every time
 	// something is drawn, since windows change.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"strings"
 	"testing"
@@ -18,7 +19,9 @@ func TestThePrivateServerIsStartedUsedAndDeleted(t *testing.T) {
 	}
 	s := newShell(t)
 	s.env = map[string]string{cacheEnv: folder}
-	t.Cleanup(func() { s.ctx = t.Context(); _ = pglocal.Stop(s.ctx, pglocal.Options{Folder: folder, Force: true}) })
+	t.Cleanup(func() {
+		require.NoError(t, pglocal.Stop(context.Background(), pglocal.Options{Folder: folder, Force: true}))
+	})
 
 	path := strings.TrimSpace(s.run("db", "path").ok())
 	require.True(t, strings.HasPrefix(path, folder))

@@ -13,14 +13,16 @@ import (
 )
 
 // twigs is how branches are joined.
-var twigs = list.Style{
-	CharItemSingle:   "╰─",
-	CharItemTop:      "├─",
-	CharItemFirst:    "├─",
-	CharItemMiddle:   "├─",
-	CharItemVertical: "│  ",
-	CharItemBottom:   "╰─",
-	CharNewline:      "\n",
+func twigs() list.Style {
+	return list.Style{
+		CharItemSingle:   "╰─",
+		CharItemTop:      "├─",
+		CharItemFirst:    "├─",
+		CharItemMiddle:   "├─",
+		CharItemVertical: "│  ",
+		CharItemBottom:   "╰─",
+		CharNewline:      "\n",
+	}
 }
 
 // draw writes a picture for people.
@@ -33,7 +35,7 @@ func (a *App) draw(p *picture) error {
 func (a *App) lines(p *picture) []string {
 	lines := []string{a.summary(p), a.describe(p.top)}
 	l := list.NewWriter()
-	l.SetStyle(twigs)
+	l.SetStyle(twigs())
 	a.hang(l, p.top)
 	if l.Length() > 0 {
 		lines = append(lines, strings.Split(l.Render(), "\n")...)

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coppicehq/coppice/internal/testdb"
-	"github.com/coppicehq/coppice/store"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }
@@ -25,14 +24,14 @@ type shell struct {
 	terminal bool   // a person sits there
 	answer   string // what the person types
 	columns  int    // of the terminal
-	ctx      context.Context
 	after    func(time.Duration) <-chan time.Time
 }
 
 // newShell is one without a database.
 func newShell(t testing.TB) *shell {
+	t.Helper()
 	// A URL that leads nowhere, so that no test starts a private server by mistake.
-	return &shell{t: t, ctx: t.Context(), env: map[string]string{databaseEnv: "postgres://127.0.0.1:1/none?connect_timeout=1"}}
+	return &shell{t: t, env: map[string]string{databaseEnv: "postgres://127.0.0.1:1/none?connect_timeout=1"}}
 }
 
 // on points the shell at a test's database.
@@ -51,6 +50,11 @@ type said struct {
 
 func (s *shell) run(args ...string) said {
 	s.t.Helper()
+	return s.runUntil(s.t.Context(), args...)
+}
+
+func (s *shell) runUntil(ctx context.Context, args ...string) said {
+	s.t.Helper()
 	var out, err strings.Builder
 	app := &App{
 		In: strings.NewReader(s.answer), Out: &out, Err: &err,
@@ -59,7 +63,7 @@ func (s *shell) run(args ...string) said {
 		Size:  func() (int, int) { return s.columns, 24 },
 		After: s.after,
 	}
-	code := app.Run(s.ctx, args)
+	code := app.Run(ctx, args)
 	return said{s.t, code, out.String(), err.String()}
 }
 
@@ -98,6 +102,7 @@ type world struct {
 }
 
 func newWorld(t testing.TB) *world {
+	t.Helper()
 	db := testdb.New(t)
 	return &world{db, newShell(t).on(db)}
 }
@@ -138,8 +143,10 @@ func (w *world) put(table string, r row) {
 func (w *world) album() {
 	w.exec(`INSERT INTO {s}.workers (id, expires_at, pid, name, host, queues, kinds)
 		VALUES (9, now() + interval '1 hour', 1, 'w', 'h', '{media}', '{}')`)
-	w.put("jobs", row{"id": 1, "kind": "album", "queue": "media", "state": "waiting", "round": 1,
-		"pending": 3, "completed": 3, "dead": 1, "args": `{"album":7}`})
+	w.put("jobs", row{
+		"id": 1, "kind": "album", "queue": "media", "state": "waiting", "round": 1,
+		"pending": 3, "completed": 3, "dead": 1, "args": `{"album":7}`,
+	})
 	kid := func(id int, more row) row {
 		all := row{"id": id, "root_id": 1, "parent_id": 1, "kind": "resize", "queue": "media", "child_key": fmt.Sprintf("%d.png", id)}
 		maps.Copy(all, more)
@@ -154,11 +161,4 @@ func (w *world) album() {
 	w.put("dead_jobs", row{"id": 8, "root_id": 1, "parent_id": 7, "kind": "resize", "queue": "media"})
 	w.exec(`INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
 		VALUES (6, 1, 9, 1, 0, 'panic', 'panic: nil map', E'goroutine 1\n\tmain.go:3')`)
-}
-
-func (w *world) store() *store.Store {
-	w.t.Helper()
-	s, err := store.New(w.Pool, w.Schema)
-	require.NoError(w.t, err)
-	return s
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Colours by what they mean.
-var (
+const (
 	red    = text.FgRed
 	green  = text.FgGreen
 	yellow = text.FgYellow

@@ -112,8 +112,10 @@ func (a *App) writeQueues(queues []store.QueueRow) error {
 		if q.Dead > 0 {
 			dead = a.paint(a.OutTerminal, red, dead)
 		}
-		t.AppendRow(table.Row{oneLine(q.Name, 60), count(q.Ready), oldest, scheduled, running, count(q.Waiting),
-			count(q.Held), dead, retention(historyRetention(q)), deadRetention(q), paused})
+		t.AppendRow(table.Row{
+			oneLine(q.Name, 60), count(q.Ready), oldest, scheduled, running, count(q.Waiting),
+			count(q.Held), dead, retention(historyRetention(q)), deadRetention(q), paused,
+		})
 	}
 	return a.writeTable(t)
 }

@@ -59,8 +59,10 @@ func (a *App) writeChildren(rows []store.ChildRow, headings bool) error {
 			}
 			said += oneLine(r.LastError, 100)
 		}
-		t.AppendRow(table.Row{r.ID, a.state(r.State), oneLine(r.Kind, 40), oneLine(r.ChildKey, 60), kids,
-			fmt.Sprintf("%d/%d", r.Attempt, r.MaxAttempts), said})
+		t.AppendRow(table.Row{
+			r.ID, a.state(r.State), oneLine(r.Kind, 40), oneLine(r.ChildKey, 60), kids,
+			fmt.Sprintf("%d/%d", r.Attempt, r.MaxAttempts), said,
+		})
 	}
 	return a.writeTable(t)
 }

@@ -109,8 +109,10 @@ func (a *App) writeTrees(trees []store.TreeRow, next tree.ID) error {
 		}
 		c := r.Counters
 		settled := c.Completed + c.Cancelled + c.Dead + c.Removed
-		t.AppendRow(table.Row{r.Root, oneLine(r.Kind, 40), oneLine(r.Queue, 30), a.state(state),
-			count(settled) + "/" + count(settled+c.Pending), count(c.Dead), duration(r.Age), treeNote(r)})
+		t.AppendRow(table.Row{
+			r.Root, oneLine(r.Kind, 40), oneLine(r.Queue, 30), a.state(state),
+			count(settled) + "/" + count(settled+c.Pending), count(c.Dead), duration(r.Age), treeNote(r),
+		})
 	}
 	if err := a.writeTable(t); err != nil {
 		return err

@@ -88,16 +88,14 @@ func TestInterruptingAWatchLeavesTheTreeAlone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.album()
-	var interrupt context.CancelFunc
-	w.ctx, interrupt = context.WithCancel(t.Context())
+	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
 	w.after = func(time.Duration) <-chan time.Time {
 		interrupt()
 		return nil
 	}
-	got := w.run("tree", "watch", "1")
+	got := w.runUntil(ctx, "tree", "watch", "1")
 	require.Equal(t, exitInterrupted, got.code)
 	require.Empty(t, got.err)
-	w.ctx = t.Context()
 	require.Contains(t, w.run("tree", "show", "1").ok(), "8 jobs")
 }
