@@ -22,8 +22,9 @@ type globals struct {
 func (a *App) root() *cobra.Command {
 	g := &globals{}
 	root := &cobra.Command{
-		Use:   "coppice",
-		Short: "Operate Coppice, the job engine whose jobs form trees",
+		Use:     "coppice",
+		Version: thisBuild().Version, // for --version, which people try first
+		Short:   "Operate Coppice, the job engine whose jobs form trees",
 		Long: `Operate Coppice, the job engine for Go and PostgreSQL whose jobs form trees.
 
 The database is the one that --database-url or COPPICE_DATABASE_URL names. Without either, coppice

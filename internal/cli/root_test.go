@@ -100,4 +100,5 @@ func TestVersionNamesTheBuild(t *testing.T) {
 	require.True(t, strings.HasPrefix(b.Go, "go"))
 	require.Positive(t, b.Schema)
 	require.Contains(t, newShell(t).run("version").ok(), b.Go)
+	require.Contains(t, newShell(t).run("--version").ok(), b.Version)
 }
