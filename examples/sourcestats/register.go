@@ -18,8 +18,8 @@ func Register(reg *engine.Registry) error {
 
 func measureFile(_ context.Context, job *engine.Job[FileArgs]) (FileStats, error) {
 	stats, err := Measure(filepath.Join(job.Args.Root, filepath.FromSlash(job.Args.Path)))
-	if errors.Is(err, fs.ErrNotExist) {
-		return stats, engine.Fatal(err) // trying again does not bring a deleted file back
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return stats, engine.Fatal(err) // trying again helps neither
 	}
 	return stats, err
 }
