@@ -77,7 +77,7 @@ func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
 	require.NoError(t, err)
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	require.NoError(t, err)
 	_, err = io.Copy(out, in)

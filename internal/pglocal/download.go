@@ -70,7 +70,7 @@ func unpack(repository string, version embedded.PostgresVersion, work, target st
 	unpacked := filepath.Join(work, "unpacked")
 	config := embedded.DefaultConfig().
 		Version(version).
-		Port(uint32(port)).
+		Port(uint32(port)). //nolint:gosec // ports have 16 bits
 		CachePath(filepath.Join(work, "archive")).
 		RuntimePath(filepath.Join(work, "runtime")).
 		DataPath(filepath.Join(work, "data")).
@@ -105,7 +105,7 @@ func unpack(repository string, version embedded.PostgresVersion, work, target st
 
 // freePort returns a port that nothing on the loopback address listens on just now.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

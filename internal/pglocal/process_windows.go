@@ -13,6 +13,7 @@ const launchIsServer = false
 
 // launchCommand goes through pg_ctl, which drops an administrator's rights.
 func launchCommand(b binaries, f folder) *exec.Cmd {
+	//nolint:noctx // the server outlives whoever starts it
 	return exec.Command(b.path("pg_ctl"), "start", "--wait", "-D", f.data(),
 		"-o", fmt.Sprintf(`-c "config_file=%s"`, f.config()))
 }
