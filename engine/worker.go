@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coppicehq/coppice/migrations"
 	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
 )
@@ -128,11 +127,7 @@ func (w *Worker) Start(ctx context.Context) error {
 }
 
 func (w *Worker) begin(ctx context.Context) error {
-	m, err := migrations.ForPool(w.client.store.Pool(), w.client.store.Schema())
-	if err != nil {
-		return err
-	}
-	if err := m.Check(ctx); err != nil {
+	if err := w.client.store.CheckSchema(ctx); err != nil {
 		return err
 	}
 	w.prepareHistory(ctx)

@@ -5,7 +5,6 @@ import (
 	"os"
 	"os/exec"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -32,17 +31,12 @@ func TestEveryTestHasADatabaseOfItsOwnWithTheTables(t *testing.T) {
 	}
 }
 
-func TestADatabaseTakesWellUnderASecond(t *testing.T) {
-	t.Parallel()
-	testdb.New(t) // makes the server and the template, which later ones share
-	best := time.Hour
-	for range 5 { // a machine that is busy with something else slows some of them
-		begun := time.Now()
-		testdb.New(t)
-		best = min(best, time.Since(begun))
+// BenchmarkNew says what a test pays for a database of its own.
+func BenchmarkNew(b *testing.B) {
+	testdb.New(b) // makes the server and the template, which later ones share
+	for b.Loop() {
+		testdb.New(b)
 	}
-	t.Logf("a database in %v", best)
-	require.Less(t, best, time.Second)
 }
 
 func TestThePoolIsSmallAndItsURLWorks(t *testing.T) {
