@@ -128,6 +128,8 @@ func TestRootRefusesFoldersThatOthersCanChange(t *testing.T) {
 	require.NoError(t, os.Chown(base, 65534, 65534))
 	_, err = pglocal.Start(t.Context(), pglocal.Options{Folder: base})
 	require.ErrorContains(t, err, "root keeps a database only in a folder of its own")
+	_, err = pglocal.Start(t.Context(), pglocal.Options{Folder: filepath.Join(base, "below")})
+	require.ErrorContains(t, err, "root keeps a database only in a folder of its own")
 	// A folder that the server's account cannot enter.
 	require.NoError(t, os.Chown(base, 0, 0))
 	require.NoError(t, os.Chmod(base, 0o700))

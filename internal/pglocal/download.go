@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
@@ -25,6 +26,20 @@ func publishedVersions() map[int]embedded.PostgresVersion {
 	}
 }
 
+// fetching is how the folders start in which binaries are being unpacked.
+const fetching = ".fetching-"
+
+// removeBroken removes what downloads left that were killed: what is older than any
+// download takes.
+func removeBroken(folder string) {
+	leftovers, _ := filepath.Glob(filepath.Join(folder, fetching+"*")) // the only error is a bad pattern
+	for _, path := range leftovers {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(path) // tried again at the next download
+		}
+	}
+}
+
 // fetchFrom returns a fetchFunc that gets binaries from a Maven repository. Empty
 // means Maven Central.
 func fetchFrom(repository string) fetchFunc {
@@ -36,7 +51,8 @@ func fetchFrom(repository string) fetchFunc {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return "", err
 		}
-		work, err := os.MkdirTemp(folder, ".fetching-")
+		removeBroken(folder)
+		work, err := os.MkdirTemp(folder, fetching)
 		if err != nil {
 			return "", err
 		}
