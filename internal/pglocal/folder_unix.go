@@ -38,14 +38,14 @@ func safeBase(base string) error {
 		return nil
 	}
 	for folder := base; ; folder = filepath.Dir(folder) {
-		real, err := filepath.EvalSymlinks(folder)
+		resolved, err := filepath.EvalSymlinks(folder)
 		if errors.Is(err, os.ErrNotExist) && folder != filepath.Dir(folder) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("pglocal: look at the folder for databases: %w", err)
 		}
-		folder = real
+		folder = resolved
 		info, err := os.Stat(folder)
 		if err != nil {
 			return fmt.Errorf("pglocal: look at the folder for databases: %w", err)
