@@ -37,7 +37,6 @@ type Worker struct {
 	born                 time.Time // for the monotonic clock
 	id                   atomic.Int64
 	releasing            atomic.Bool // what has not started goes back
-	unsure               atomic.Bool // a claim's answer was lost: there may be jobs we do not know we hold
 
 	claiming sync.RWMutex // held for reading from the start of a claim until the worker knows what it brought
 
@@ -243,6 +242,9 @@ func (w *Worker) end() {
 	w.cancelHandlers(ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	if err := w.giveBackUnknown(ctx); err != nil {
+		w.config.Logger.Debug("coppice: claims not compared", "error", err)
+	}
 	if err := w.client.store.Unregister(ctx, w.ID()); err != nil {
 		w.config.Logger.Debug("coppice: worker not unregistered; its lease will run out", "error", err)
 	}
