@@ -22,8 +22,8 @@ const poolSize = 8
 type DB struct {
 	Pool   *pgxpool.Pool // at most 8 connections; closed when the test ends
 	URL    string        // as the owner of the database, who is no superuser
-	Name   string
-	Schema string // that the tables of Coppice are in
+	Name   string        // of the database
+	Schema string        // that the tables of Coppice are in
 
 	log logPosition
 }
@@ -72,6 +72,7 @@ func NewWith(t testing.TB, m Migrator) *DB {
 // closePool closes the pool, and fails a test that has not returned a connection
 // rather than wait for it for ever.
 func closePool(t testing.TB, pool *pgxpool.Pool) {
+	t.Helper()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -109,6 +110,7 @@ func adminConfig(server string) (pgtestdb.Config, error) {
 // adapter makes a Migrator one of pgtestdb.
 type adapter struct{ Migrator }
 
+// Migrate leaves the connection alone that pgtestdb has open.
 func (a adapter) Migrate(ctx context.Context, _ *sql.DB, config pgtestdb.Config) error {
 	return a.Migrator.Migrate(ctx, config.URL())
 }
