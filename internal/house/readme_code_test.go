@@ -55,6 +55,7 @@ func TestReadmeNamesTheLimits(t *testing.T) {
 
 // limitsOfTree lists the constants of package tree that are limits.
 func limitsOfTree(t *testing.T) []string {
+	t.Helper()
 	var names []string
 	for _, f := range goFiles(t) {
 		if f.dir() != "tree" || f.isTest() {

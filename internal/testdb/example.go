@@ -18,12 +18,22 @@ type exampleTB struct {
 	cleanups []func()
 }
 
-func (*exampleTB) Helper()             {}
-func (*exampleTB) Failed() bool        { return false } // nobody tells an example
-func (*exampleTB) Logf(string, ...any) {}
-func (e *exampleTB) Cleanup(f func())  { e.cleanups = append(e.cleanups, f) }
+// Helper does nothing.
+func (*exampleTB) Helper() {}
 
+// Failed says no: nobody tells an example.
+func (*exampleTB) Failed() bool { return false }
+
+// Logf keeps quiet, for what an example prints is compared.
+func (*exampleTB) Logf(string, ...any) {}
+
+// Cleanup keeps f for end.
+func (e *exampleTB) Cleanup(f func()) { e.cleanups = append(e.cleanups, f) }
+
+// Errorf panics: an example has no other way to fail.
 func (*exampleTB) Errorf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
+
+// Fatalf panics like Errorf.
 func (*exampleTB) Fatalf(format string, a ...any) { panic(fmt.Sprintf(format, a...)) }
 
 // end runs what Cleanup was given, the last first, as testing does.
