@@ -42,7 +42,8 @@ SELECT id FROM (
 // silent first, at most limit of each. A job goes back to its queue while its attempts last, and to
 // the dead-letter queue otherwise or where its own policy says so. Many processes may rescue at once.
 //
-// A worker without a row, whose claim committed after its row was gone, counts as silent too.
+// docs/internals.md, Lease, has the protocol. A worker without a row, whose claim committed after its row
+// was gone, counts as silent too.
 //
 // Locks: the worker's row, which is skipped when its beat or another rescue has it and in which the lease is
 // looked at again; then jobs and parents in ascending id, like a settle.

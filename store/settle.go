@@ -171,11 +171,11 @@ const rescheduleSQL = `WITH b AS (
 )
 SELECT id, CASE WHEN state = 'ready' THEN queue END FROM back`
 
-// Settle ends attempts of one worker: one transaction, one round trip, however many there are (at most a
-// few thousand are sensible). Locks: the batch's members of trees and their parents by ascending id
-// first; jobs outside trees need no such lock when nothing else is in the batch, for their one statement
-// takes them by ascending id itself. An ending whose fence has been passed is reported as lost
-// and changes nothing, so a settle whose answer was lost may be sent again.
+// Settle ends attempts of one worker (docs/internals.md, Settle): one transaction, one round trip, however
+// many there are (at most a few thousand are sensible). Locks: the batch's members of trees and their
+// parents by ascending id first; jobs outside trees need no such lock when nothing else is in the batch,
+// for their one statement takes them by ascending id itself. An ending whose fence has been passed is
+// reported as lost and changes nothing, so a settle whose answer was lost may be sent again.
 func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Ending) (*Settled, error) {
 	endings = slices.Clone(endings)
 	slices.SortFunc(endings, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
