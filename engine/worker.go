@@ -135,7 +135,16 @@ func (w *Worker) begin(ctx context.Context) error {
 	if err := m.Check(ctx); err != nil {
 		return err
 	}
+	w.prepareHistory(ctx)
 	return w.register(ctx)
+}
+
+// prepareHistory makes the history's partitions for the days to come. Without them outcomes go to the default
+// partition, so it is no reason not to work: the role may lack the right to create tables.
+func (w *Worker) prepareHistory(ctx context.Context) {
+	if _, err := w.client.store.EnsureHistory(ctx); err != nil {
+		w.config.Logger.Warn("coppice: the history's partitions could not be made; finished jobs go to its default partition", "error", err)
+	}
 }
 
 func (w *Worker) register(ctx context.Context) error {
