@@ -15,8 +15,6 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
-func TestMain(m *testing.M) { testdb.Main(m) }
-
 // patience bounds every wait of a test: it is how long a broken store takes to fail, not how long a sound one
 // takes.
 const patience = 30 * time.Second

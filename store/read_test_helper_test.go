@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,15 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coppicehq/coppice/migrations"
+	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/store"
 )
 
 // fixture is a schema of one test's own, with what its store last asked the server.
 type fixture struct {
 	*store.Store
-	t    testing.TB
-	last atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
+	t     testing.TB
+	watch string                      // if set, only statements that contain it are remembered
+	last  atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
 }
 
 // statement is one query with its parameters, as sent.
@@ -32,31 +31,18 @@ type statement struct {
 	args []any
 }
 
-// newFixture makes a schema for the test and drops it afterwards.
+// newFixture makes a store on a database of the test's own, over connections that remember what they send.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	url := os.Getenv("COPPICE_TEST_DATABASE_URL")
-	if url == "" {
-		t.Skip("COPPICE_TEST_DATABASE_URL is not set")
-	}
-	config, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
+	db := testdb.New(t)
+	config := db.Pool.Config()
 	config.MaxConns = 3
 	f := &fixture{t: t}
 	config.ConnConfig.Tracer = f
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	schema := fmt.Sprintf("read_%x", rand.Uint64())
-	m, err := migrations.ForPool(pool, schema)
-	require.NoError(t, err)
-	_, err = m.Up(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := pool.Exec(context.Background(), "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
-		require.NoError(t, err)
-	})
-	f.Store, err = store.New(pool, schema)
+	f.Store, err = store.New(pool, db.Schema)
 	require.NoError(t, err)
 	return f
 }
@@ -64,7 +50,9 @@ func newFixture(t testing.TB) *fixture {
 // The methods that follow make f a tracer that remembers what was sent, for tests of plans.
 
 func (f *fixture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	f.last.Store(&[]statement{{q.SQL, q.Args}})
+	if strings.Contains(q.SQL, f.watch) {
+		f.last.Store(&[]statement{{q.SQL, q.Args}})
+	}
 	return ctx
 }
 

@@ -50,7 +50,7 @@ func TestAClaimThatCommitsBehindARescueIsTakenBackByTheNext(t *testing.T) {
 	commit := k.lock(`UPDATE coppice.jobs SET state = 'running', worker_id = $1, claim_seq = claim_seq + 1, attempt = 1`, int64(w))
 	require.Equal(t, store.Rescued{Workers: 1}, k.rescue(10))
 	commit()
-	require.Equal(t, store.Rescued{Retried: 1, Woken: []string{tree.DefaultQueue}}, k.rescue(10))
+	require.Equal(t, store.Rescued{Workers: 1, Retried: 1, Woken: []string{tree.DefaultQueue}}, k.rescue(10))
 	row := k.job(ids[0])
 	require.Equal(t, 1, row.Lost)
 	require.Equal(t, tree.Ready, row.State)
