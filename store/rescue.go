@@ -127,7 +127,7 @@ func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, lim
 
 // settleLost ends the attempts as a settle of the dead worker would have.
 func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, endings []Ending, out *Rescued) error {
-	done := settleReader{found: map[tree.ID]struct{}{}, woken: map[string]struct{}{}}
+	done := settleReader{found: map[Fence]struct{}{}, woken: map[string]struct{}{}}
 	locked, parents := lockOrder(endings)
 	ids, _ := fenceArgs(endings)
 	var dead, back []Ending
@@ -164,7 +164,7 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 	}
 	out.Woken = done.settled(endings).Woken
 	for _, e := range endings {
-		if _, ok := done.found[e.ID]; !ok {
+		if _, ok := done.found[e.Fence]; !ok {
 			continue
 		}
 		if e.End == EndDead {
