@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ import (
 type fixture struct {
 	*store.Store
 	t    testing.TB
-	last atomic.Pointer[statement]
+	last atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
 }
 
 // statement is one query with its parameters, as sent.
@@ -46,8 +47,7 @@ func newFixture(t testing.TB) *fixture {
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	schema := fmt.Sprintf("read_%d_%s", os.Getpid(), strings.ToLower(t.Name()))
-	schema = schema[:min(len(schema), 63)]
+	schema := fmt.Sprintf("read_%x", rand.Uint64())
 	m, err := migrations.ForPool(pool, schema)
 	require.NoError(t, err)
 	_, err = m.Up(t.Context())
@@ -61,14 +61,27 @@ func newFixture(t testing.TB) *fixture {
 	return f
 }
 
-// TraceQueryStart remembers the statement, for tests of plans.
+// The methods that follow make f a tracer that remembers what was sent, for tests of plans.
+
 func (f *fixture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	f.last.Store(&statement{q.SQL, q.Args})
+	f.last.Store(&[]statement{{q.SQL, q.Args}})
 	return ctx
 }
 
-// TraceQueryEnd makes f a pgx.QueryTracer.
 func (f *fixture) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (f *fixture) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	var sent []statement
+	for _, q := range b.Batch.QueuedQueries {
+		sent = append(sent, statement{q.SQL, q.Arguments})
+	}
+	f.last.Store(&sent)
+	return ctx
+}
+
+func (f *fixture) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (f *fixture) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // sql writes the fixture's schema into a statement, in place of {s}.
 func (f *fixture) sql(text string) string {
