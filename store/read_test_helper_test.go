@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -15,11 +13,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coppicehq/coppice/migrations"
+	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/store"
 )
 
-// fixture is a schema of one test's own, with what its store last asked the server.
+// fixture is a database of one test's own, with what its store last asked the server.
 type fixture struct {
 	*store.Store
 	t    testing.TB
@@ -32,31 +30,20 @@ type statement struct {
 	args []any
 }
 
-// newFixture makes a schema for the test and drops it afterwards.
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+// newFixture makes a database for the test.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	url := os.Getenv("COPPICE_TEST_DATABASE_URL")
-	if url == "" {
-		t.Skip("COPPICE_TEST_DATABASE_URL is not set")
-	}
-	config, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
+	db := testdb.New(t)
+	config := db.Pool.Config()
 	config.MaxConns = 3
 	f := &fixture{t: t}
 	config.ConnConfig.Tracer = f
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	schema := fmt.Sprintf("read_%x", rand.Uint64())
-	m, err := migrations.ForPool(pool, schema)
-	require.NoError(t, err)
-	_, err = m.Up(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := pool.Exec(context.Background(), "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
-		require.NoError(t, err)
-	})
-	f.Store, err = store.New(pool, schema)
+	f.Store, err = store.New(pool, db.Schema)
 	require.NoError(t, err)
 	return f
 }
