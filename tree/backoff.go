@@ -46,7 +46,7 @@ func (b Backoff) Delay(n int, r float64) time.Duration {
 		d = limit
 	}
 	d = min(d+d*b.Jitter*r, limit)
-	return time.Duration(d)
+	return min(time.Duration(d), b.Cap) // a float of days is a few nanoseconds off
 }
 
 // Check reports what is wrong with the backoff, or nil.
