@@ -88,6 +88,19 @@ func TestABeatThatLandsFirstSavesTheWorker(t *testing.T) {
 	require.Equal(t, map[string]int{"running": 1}, count(t, db))
 }
 
+func TestJobsOfAWorkerWithoutARowComeBack(t *testing.T) {
+	t.Parallel()
+	s, db := newStore(t)
+	w := claimAll(t, s, db, tree.New(job{}), tree.New(job{}))
+	require.NoError(t, s.Unregister(t.Context(), w), "which leaves a worker that holds jobs")
+	_, err := db.Pool.Exec(t.Context(), `DELETE FROM coppice.workers`)
+	require.NoError(t, err)
+	got, err := s.Rescue(t.Context(), 10)
+	require.NoError(t, err)
+	require.Equal(t, 2, got.Retried)
+	require.Equal(t, []string{"default"}, got.Woken)
+}
+
 func TestTheScheduleRescues(t *testing.T) {
 	t.Parallel()
 	s, db := newStore(t)

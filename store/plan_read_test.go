@@ -61,7 +61,9 @@ func (p plan) name() string {
 // with the parameters' values known and as a generic plan.
 func (f *fixture) planOfLast() (custom, generic plan) {
 	f.t.Helper()
-	sent := *f.last.Load()
+	last := f.last.Load()
+	require.NotNil(f.t, last)
+	sent := *last
 	if len(sent) > 1 { // begin, settings, query, commit
 		sent = sent[1 : len(sent)-1]
 	}
@@ -178,4 +180,26 @@ func TestReadsUseTheirIndexes(t *testing.T) {
 	check("never analysed")
 	f.exec(`ANALYZE {s}.jobs, {s}.dead_jobs, {s}.history, {s}.job_errors`)
 	check("analysed")
+}
+
+func TestCheckProbesTheHistoryByItsIndex(t *testing.T) {
+	t.Parallel()
+	f := newWood(t)
+	probe := func(statistics string) {
+		f.watch = "h.finished_at >= j.created_at"
+		_, err := f.Check(t.Context(), store.CheckOptions{})
+		require.NoError(t, err)
+		f.watch = ""
+		custom, generic := f.planOfLast()
+		for kind, p := range map[string]plan{"custom": custom, "generic": generic} {
+			got := p.scans()
+			require.Contains(t, got, "history_id", "%s, %s plan", statistics, kind)
+			for scan := range got {
+				require.NotContains(t, scan, " of history", "%s, %s plan", statistics, kind)
+			}
+		}
+	}
+	probe("never analysed")
+	f.exec(`ANALYZE {s}.jobs, {s}.dead_jobs, {s}.history`)
+	probe("analysed")
 }

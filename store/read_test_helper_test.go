@@ -20,8 +20,9 @@ import (
 // fixture is a database of one test's own, with what its store last asked the server.
 type fixture struct {
 	*store.Store
-	t    testing.TB
-	last atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
+	t     testing.TB
+	watch string                      // if set, only statements that contain it are remembered
+	last  atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
 }
 
 // statement is one query with its parameters, as sent.
@@ -30,9 +31,7 @@ type statement struct {
 	args []any
 }
 
-func TestMain(m *testing.M) { testdb.Main(m) }
-
-// newFixture makes a database for the test.
+// newFixture makes a store on a database of the test's own, over connections that remember what they send.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
 	db := testdb.New(t)
@@ -51,7 +50,9 @@ func newFixture(t testing.TB) *fixture {
 // The methods that follow make f a tracer that remembers what was sent, for tests of plans.
 
 func (f *fixture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	f.last.Store(&[]statement{{q.SQL, q.Args}})
+	if strings.Contains(q.SQL, f.watch) {
+		f.last.Store(&[]statement{{q.SQL, q.Args}})
+	}
 	return ctx
 }
 

@@ -21,16 +21,34 @@ type Rescued struct {
 // rescueWorkers bounds how many workers one rescue looks at.
 const rescueWorkers = 100
 
+// silentSQL lists workers whose lease is over, and those that jobs name although they have no row: the distinct
+// workers of jobs_running, found by skipping from one to the next.
+const silentSQL = `
+WITH RECURSIVE named AS (
+	(SELECT worker_id FROM {s}.jobs WHERE state = 'running' ORDER BY worker_id LIMIT 1)
+	UNION ALL
+	SELECT (SELECT j.worker_id FROM {s}.jobs j WHERE j.state = 'running' AND j.worker_id > n.worker_id
+		ORDER BY j.worker_id LIMIT 1)
+	FROM named n WHERE n.worker_id IS NOT NULL
+)
+SELECT id FROM (
+	(SELECT id, expires_at FROM {s}.workers WHERE expires_at < now() ORDER BY expires_at LIMIT $1::integer)
+	UNION ALL
+	SELECT worker_id, '-infinity' FROM named n
+	WHERE worker_id IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.workers w WHERE w.id = n.worker_id)
+) AS silent ORDER BY expires_at LIMIT $1::integer`
+
 // Rescue takes back the running jobs of workers whose lease is over, by the database's clock, the longest
 // silent first, at most limit of each. A job goes back to its queue while its attempts last, and to
 // the dead-letter queue otherwise or where its own policy says so. Many processes may rescue at once.
+//
+// A worker without a row, whose claim committed after its row was gone, counts as silent too.
 //
 // Locks: the worker's row, which is skipped when its beat or another rescue has it and in which the lease is
 // looked at again; then jobs and parents in ascending id, like a settle.
 func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
 	var total Rescued
-	rows, err := s.pool.Query(ctx, s.sql(`
-		SELECT id FROM {s}.workers WHERE expires_at < now() ORDER BY expires_at LIMIT $1::integer`), int32(rescueWorkers))
+	rows, err := s.pool.Query(ctx, s.sql(silentSQL), int32(rescueWorkers))
 	if err != nil {
 		return total, fmt.Errorf("rescue: %w", err)
 	}
@@ -59,9 +77,14 @@ func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
 
 func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int) (Rescued, error) {
 	var out Rescued
-	tag, err := tx.Exec(ctx, s.sql(`
-		SELECT FROM {s}.workers WHERE id = $1::bigint AND expires_at < now() FOR UPDATE SKIP LOCKED`), int64(worker))
-	if err != nil || tag.RowsAffected() == 0 {
+	// The row is locked if it is there and silent still; if it is not there, nobody can renew it.
+	var silent bool
+	err := tx.QueryRow(ctx, s.sql(`
+		WITH mine AS MATERIALIZED (
+			SELECT FROM {s}.workers WHERE id = $1::bigint AND expires_at < now() FOR UPDATE SKIP LOCKED)
+		SELECT EXISTS (SELECT FROM mine) OR NOT EXISTS (SELECT FROM {s}.workers WHERE id = $1::bigint)`),
+		int64(worker)).Scan(&silent)
+	if err != nil || !silent {
 		return out, err
 	}
 	endings, err := s.lostBy(ctx, tx, worker, limit)
