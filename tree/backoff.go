@@ -9,7 +9,7 @@ import (
 // Backoff spaces the attempts of a job: after its n-th failure it waits Base * Factor^(n-1), at most
 // Cap, plus a random share of up to Jitter of that, and never more than Cap in all.
 type Backoff struct {
-	Base   time.Duration // the first delay; 0: one second
+	Base   time.Duration // the first delay; 0: one second, or Cap if that is shorter
 	Factor float64       // growth from one delay to the next, 1 to 100; 0: 2
 	Cap    time.Duration // a true maximum, jitter included; 0: one hour, or Base if that is longer
 	Jitter float64       // 0 to 1; 0: none
@@ -23,6 +23,9 @@ var DefaultBackoff = Backoff{Base: time.Second, Factor: 2, Cap: time.Hour, Jitte
 func (b Backoff) WithDefaults() Backoff {
 	if b.Base == 0 {
 		b.Base = DefaultBackoff.Base
+		if b.Cap > 0 {
+			b.Base = min(b.Base, b.Cap)
+		}
 	}
 	if b.Factor == 0 {
 		b.Factor = DefaultBackoff.Factor
@@ -43,7 +46,7 @@ func (b Backoff) Delay(n int, r float64) time.Duration {
 		d = limit
 	}
 	d = min(d+d*b.Jitter*r, limit)
-	return time.Duration(d)
+	return min(time.Duration(d), b.Cap) // a float of days is a few nanoseconds off
 }
 
 // Check reports what is wrong with the backoff, or nil.

@@ -22,6 +22,7 @@ const poolSize = 8
 type DB struct {
 	Pool   *pgxpool.Pool // at most 8 connections; closed when the test ends
 	URL    string        // as the owner of the database, who is no superuser
+	Admin  string        // the same database as a superuser, for tests of roles and rights
 	Name   string        // of the database
 	Schema string        // that the tables of Coppice are in
 
@@ -61,6 +62,8 @@ func open(t tb, m Migrator, user string) *DB {
 	db := &DB{Schema: Schema, log: shared.logPosition()}
 	made := pgtestdb.Custom(t, admin, adapter{m})
 	db.URL, db.Name = made.URL(), made.Database
+	admin.Database = made.Database
+	db.Admin = admin.URL()
 	// Runs before pgtestdb's own, which drops the database.
 	t.Cleanup(func() {
 		if t.Failed() {
