@@ -154,11 +154,11 @@ UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
 // necessary if there is one.
 const rescheduleSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[])
-		AS b(id, seq, delay_ms, give_back, snoozed, new_outcome, new_error, new_stack)
+		AS b(id, seq, delay_us, give_back, snoozed, new_outcome, new_error, new_stack)
 ), back AS (
 	UPDATE {s}.jobs j
-	SET state = CASE WHEN b.delay_ms > 0 THEN 'scheduled' ELSE 'ready' END,
-		run_at = CASE WHEN b.delay_ms IS NULL THEN j.run_at ELSE now() + b.delay_ms * interval '1 millisecond' END,
+	SET state = CASE WHEN b.delay_us > 0 THEN 'scheduled' ELSE 'ready' END,
+		run_at = CASE WHEN b.delay_us IS NULL THEN j.run_at ELSE now() + b.delay_us * interval '1 microsecond' END,
 		attempt = j.attempt - b.give_back, snoozes = j.snoozes + b.snoozed, worker_id = NULL
 	FROM b
 	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint
