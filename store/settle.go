@@ -48,7 +48,8 @@ func (e *Ending) inTree() bool { return e.ParentID != 0 || e.Round > 0 }
 type Settled struct {
 	// Lost are the attempts whose fence had been passed: nothing was written for them.
 	Lost []Fence
-	// Woken names the queues in which something became ready, once each.
+	// Woken names the queues in which something became ready, or due at a time that nobody waits for yet,
+	// once each.
 	Woken []string
 }
 
@@ -131,7 +132,7 @@ var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
 ), ` + parentsSQL + `
 SELECT id, NULL::text FROM gone
-UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
+UNION ALL SELECT NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
 var burySQL = `WITH b AS (
@@ -148,7 +149,7 @@ var burySQL = `WITH b AS (
 	SELECT id, root_id, worker_id, attempt, round, new_outcome, new_error, new_stack FROM gone
 ), ` + parentsSQL + `
 SELECT id, NULL::text FROM gone
-UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
+UNION ALL SELECT NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // rescheduleSQL gives jobs back to their queue: to run again later, or now, with the error that made it
 // necessary if there is one.
