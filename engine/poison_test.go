@@ -211,7 +211,9 @@ func TestAResultUpToTheLimitIsStored(t *testing.T) {
 func TestTheLimitOfResultsIsTheWorkers(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	k.onTask(func(_ context.Context, job *engine.Job[task]) (any, error) { return strings.Repeat("x", job.Args.N), nil })
+	k.onTask(func(_ context.Context, job *engine.Job[task]) (any, error) {
+		return strings.Repeat("x", job.Args.N), nil
+	})
 	k.work(engine.WorkerConfig{MaxResultBytes: 10})
 	k.await(k.insert(tree.New(task{8})).ID, tree.Completed)
 	require.Contains(t, k.await(k.insert(tree.New(task{9})).ID, tree.Dead).Error, "11 bytes of JSON are more than 10")

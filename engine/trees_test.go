@@ -291,7 +291,9 @@ func TestAJobThatAHandlerInsertsIsNoMemberOfItsTree(t *testing.T) {
 		}
 		return nil, nil
 	})
-	k.onRoll(func(_ context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) { return kids.Total(), nil })
+	k.onRoll(func(_ context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) {
+		return kids.Total(), nil
+	})
 	k.work(engine.WorkerConfig{})
 	r := k.insert(tree.New(roll{}).Add(tree.New(task{1}), tree.New(task{2})))
 	row := k.await(r.ID, tree.Completed)
@@ -308,7 +310,9 @@ func TestAParentWithADueTimeWaitsForItAfterItsChildren(t *testing.T) {
 	k := newKit(t)
 	const delay = 300 * time.Millisecond
 	k.onTask(func(context.Context, *engine.Job[task]) (any, error) { return 1, nil })
-	k.onRoll(func(_ context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) { return kids.Completed, nil })
+	k.onRoll(func(_ context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) {
+		return kids.Completed, nil
+	})
 	k.work(engine.WorkerConfig{PollInterval: time.Hour}) // only what the settle tells wakes it
 	soon := k.insert(tree.New(roll{}, tree.Delay(delay)).Add(tree.New(task{})))
 	late := k.insert(tree.New(roll{}, tree.Delay(time.Hour)).Add(tree.New(task{})))
