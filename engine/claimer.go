@@ -16,6 +16,8 @@ const (
 	frontShare = 10
 	// maxSkip bounds how long a lane may do without a look at the front.
 	maxSkip = time.Second
+	// claimTimeout bounds one claim. One that is cut off may have been made; giveBackUnknown finds its jobs.
+	claimTimeout = 30 * time.Second
 	// claimRetry is how long a lane waits after the database refused a claim.
 	claimRetry = time.Second
 )
@@ -28,19 +30,21 @@ type claimer struct {
 	after    *store.Position // start here instead of at the front
 	skipTill time.Duration   // since the worker's start: until then after holds
 	polled   time.Duration   // since the worker's start: the last claim
+	promoted time.Duration   // since the worker's start: the last look for due jobs
 }
 
-// isDue reports whether a scheduled job is due by what is known, or the poll interval is over.
+// isDue reports whether a scheduled job is due by what is known, or the poll interval is over. A lane that is
+// never dry looks for due jobs all the same, once an interval.
 func (c *claimer) isDue() bool {
 	now := c.worker.sinceStart()
 	due := time.Duration(c.dueAt.Load())
-	return (due != 0 && due <= now) || now-c.polled >= c.worker.config.PollInterval
+	return (due != 0 && due <= now) || now-c.promoted >= c.worker.config.PollInterval
 }
 
 // wait sleeps until something changes: a wake-up, a free slot, a due job, the poll interval.
 func (c *claimer) wait(ctx context.Context, full bool) {
 	now := c.worker.sinceStart()
-	d := c.polled + c.worker.config.PollInterval - now
+	d := c.promoted + c.worker.config.PollInterval - now
 	if due := time.Duration(c.dueAt.Load()); due != 0 {
 		d = min(d, due-now)
 	}
@@ -75,18 +79,20 @@ func (c *claimer) claim(ctx context.Context, n int) {
 	}
 	w.claiming.RLock()
 	defer w.claiming.RUnlock()
-	got, err := w.client.store.Claim(ctx, request)
+	// A claim is never cut short by Stop: its commit might land all the same, with nobody to know of it.
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
+	defer cancel()
+	got, err := w.client.store.Claim(limited, request)
 	c.polled = w.sinceStart()
 	if err != nil {
-		if ctx.Err() == nil {
-			w.config.Logger.Warn("coppice: claim failed; trying again", "queue", c.queue, "error", err)
-			w.unsure.Store(true) // it may have been made: the answer is what got lost
-			c.dry = true
-			c.dueIn(claimRetry)
-		}
+		w.config.Logger.Warn("coppice: claim failed; trying again", "queue", c.queue, "error", err)
+		c.dry = true
+		c.promoted = c.polled
+		c.dueIn(claimRetry)
 		return
 	}
 	if c.promote {
+		c.promoted = c.polled
 		c.promote = got.Due >= n // a full batch came due: there are more
 		if got.NextDue >= 0 {
 			c.dueIn(got.NextDue)

@@ -52,11 +52,8 @@ func (w *Worker) beat(ctx context.Context) (bool, error) {
 	if err := w.refreshQueues(ctx); err != nil {
 		w.config.Logger.Debug("coppice: queues not read", "error", err)
 	}
-	if w.unsure.Swap(false) {
-		if err := w.giveBackUnknown(ctx); err != nil {
-			w.unsure.Store(true)
-			w.config.Logger.Debug("coppice: claims not compared", "error", err)
-		}
+	if err := w.giveBackUnknown(ctx); err != nil {
+		w.config.Logger.Debug("coppice: claims not compared", "error", err)
 	}
 	return true, nil
 }
@@ -66,8 +63,7 @@ func (w *Worker) beat(ctx context.Context) (bool, error) {
 // jobs would look just like that.
 func (w *Worker) giveBackUnknown(ctx context.Context) error {
 	if !w.claiming.TryLock() {
-		w.unsure.Store(true)
-		return nil
+		return nil // the next beat looks again
 	}
 	defer w.claiming.Unlock()
 	mine, err := w.client.store.ClaimsOf(ctx, w.ID())

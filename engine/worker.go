@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/coppicehq/coppice/migrations"
 	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
 )
@@ -38,7 +37,6 @@ type Worker struct {
 	born                 time.Time // for the monotonic clock
 	id                   atomic.Int64
 	releasing            atomic.Bool // what has not started goes back
-	unsure               atomic.Bool // a claim's answer was lost: there may be jobs we do not know we hold
 
 	claiming sync.RWMutex // held for reading from the start of a claim until the worker knows what it brought
 
@@ -128,14 +126,19 @@ func (w *Worker) Start(ctx context.Context) error {
 }
 
 func (w *Worker) begin(ctx context.Context) error {
-	m, err := migrations.ForPool(w.client.store.Pool(), w.client.store.Schema())
-	if err != nil {
+	if err := w.client.store.CheckSchema(ctx); err != nil {
 		return err
 	}
-	if err := m.Check(ctx); err != nil {
-		return err
-	}
+	w.prepareHistory(ctx)
 	return w.register(ctx)
+}
+
+// prepareHistory makes the history's partitions for the days to come. Without them outcomes go to the default
+// partition, so it is no reason not to work: the role may lack the right to create tables.
+func (w *Worker) prepareHistory(ctx context.Context) {
+	if _, err := w.client.store.EnsureHistory(ctx); err != nil {
+		w.config.Logger.Warn("coppice: the history's partitions could not be made; finished jobs go to its default partition", "error", err)
+	}
 }
 
 func (w *Worker) register(ctx context.Context) error {
@@ -239,6 +242,9 @@ func (w *Worker) end() {
 	w.cancelHandlers(ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
+	if err := w.giveBackUnknown(ctx); err != nil {
+		w.config.Logger.Debug("coppice: claims not compared", "error", err)
+	}
 	if err := w.client.store.Unregister(ctx, w.ID()); err != nil {
 		w.config.Logger.Debug("coppice: worker not unregistered; its lease will run out", "error", err)
 	}

@@ -34,7 +34,7 @@ type rule struct {
 
 // gateOpen says of a row of jobs that nothing keeps its finalizer from running.
 const gateOpen = `(pending = 0 AND sealed AND (dead = 0 OR on_dead = 'proceed' OR dead <= tolerate_count
-	OR dead <= tolerate_ratio * (completed + dead + cancelled + removed)))`
+	OR dead <= tolerate_ratio::numeric * (completed + dead + cancelled + removed)))`
 
 // gateDetail is what gateOpen looked at, in words.
 const gateDetail = `format('it is %s in round %s, with pending %s and %s of %s settled children dead; on_dead is %s, %s',
@@ -122,15 +122,19 @@ const earlyResultRule = `SELECT j.id AS job, j.root_id AS root,
  FROM (SELECT id, root_id, state FROM {s}.jobs UNION ALL SELECT id, root_id, state FROM {s}.dead_jobs) j
  JOIN {s}.results r ON r.child_id = j.id`
 
-// The history may be a hundred times the size of the rest, so it is never read whole: LATERAL with LIMIT
-// leaves no plan but a probe of each partition's history_id index for each live or dead id, and a probe
-// that finds nothing, as all should, does not touch the partition's table.
+// The history may be a hundred times the size of the rest, so it is never read whole: the aggregate in
+// LATERAL leaves no plan but a probe of history_id for each live or dead id (LIMIT 1 would tempt the planner
+// to scan), and a probe that finds nothing, as all should, does not touch the table. What a job became it became after its creation, which spares it the
+// partitions of the days before.
 const twoPlacesRule = `SELECT j.id AS job, j.root_id AS root, 'it is live and in the dead-letter queue' AS detail
  FROM {s}.jobs j JOIN {s}.dead_jobs d USING (id)
 UNION ALL
  SELECT j.id, j.root_id, format('it is %s and, as %s, in the history', j.state, h.state)
- FROM (SELECT id, root_id, state FROM {s}.jobs UNION ALL SELECT id, root_id, state FROM {s}.dead_jobs) j
- CROSS JOIN LATERAL (SELECT h.state FROM {s}.history h WHERE h.id = j.id LIMIT 1) h`
+ FROM (SELECT id, root_id, state, created_at FROM {s}.jobs
+	UNION ALL SELECT id, root_id, state, created_at FROM {s}.dead_jobs) j
+ CROSS JOIN LATERAL (SELECT max(h.state) AS state FROM {s}.history h
+	WHERE h.id = j.id AND h.finished_at >= j.created_at) h
+ WHERE h.state IS NOT NULL`
 
 // Reads history_id of every partition, index only where vacuum has been.
 const historyTwiceRule = `SELECT h.id AS job, 0::bigint AS root, format('it is there %s times', count(*)) AS detail

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -186,4 +187,21 @@ func TestCheckSaysThatItCouldNotCheck(t *testing.T) {
 	f.exec(`DROP TABLE {s}.results`)
 	_, err := f.Check(t.Context(), store.CheckOptions{})
 	require.ErrorContains(t, err, "check invariants: stray_result")
+}
+
+// recorder is a test that only notes that it failed.
+type recorder struct {
+	testing.TB
+	failure string
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.failure = fmt.Sprintf(format, args...) }
+
+func TestAssertInvariantsFailsTheTestWithTheRows(t *testing.T) {
+	t.Parallel()
+	f := newForest(t)
+	f.exec(`UPDATE {s}.jobs SET pending = 3 WHERE id = 1`)
+	r := &recorder{TB: t}
+	testcheck.AssertInvariants(r, f.Store)
+	require.Contains(t, r.failure, "job 1 of tree 1: pending is 3, live children are 2")
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/coppicehq/coppice/tree"
 )
 
@@ -32,20 +30,26 @@ type ChildRow struct {
 const childColumns = `id, kind, state, queue, coalesce(child_key, '') AS child_key, held, round, attempt, max_attempts,
 	pending, completed, dead, cancelled, removed`
 
+// childRange is the part of an index on (root_id, parent_id, id) that has the children $2 in tree $1 above $3.
+const childRange = `WHERE parent_id IS NOT NULL AND (root_id, parent_id, id) > ($1, $2, $3)
+		AND (root_id, parent_id) <= ($1, $2) ORDER BY root_id, parent_id, id LIMIT $4`
+
 // childrenSQL merges three ranges that are in id order already, each cut to the page's size: jobs_tree,
-// dead_jobs_tree, and each history partition's history_tree. Only the rows of the page look up their last
-// error, by job_errors_job. No locks.
+// dead_jobs_tree, and each history partition's history_tree. The ranges are written as comparisons of whole index
+// keys, because for root_id = $1 AND parent_id = $2 the primary key has the right order too, and the planner may
+// walk through everyone's jobs by it. Only the rows of the page look up their last error, by job_errors_job. No
+// locks.
 const childrenSQL = `SELECT place, ` + childColumns + `, reason, coalesce(left(coalesce(p.error, e.error), 500), '') AS last_error
 FROM (
 	(SELECT 'live' AS place, ` + childColumns + `, '' AS reason, NULL AS error,
 		CASE WHEN attempt + lost > 0 THEN coalesce(age_from, created_at) END AS errors_from
-	FROM {s}.jobs WHERE root_id = $1 AND parent_id = $2 AND id > $3 ORDER BY id LIMIT $4)
+	FROM {s}.jobs ` + childRange + `)
 	UNION ALL
 	(SELECT 'dead', ` + childColumns + `, reason, error, NULL
-	FROM {s}.dead_jobs WHERE root_id = $1 AND parent_id = $2 AND id > $3 ORDER BY id LIMIT $4)
+	FROM {s}.dead_jobs ` + childRange + `)
 	UNION ALL
 	(SELECT 'history', ` + childColumns + `, '', error, NULL
-	FROM {s}.history WHERE root_id = $1 AND parent_id = $2 AND id > $3 ORDER BY id LIMIT $4)
+	FROM {s}.history ` + childRange + `)
 	ORDER BY id LIMIT $4
 ) p
 LEFT JOIN LATERAL (
@@ -58,11 +62,7 @@ ORDER BY id`
 // after of the next page; zero when there is none. A parent that does not exist has no children.
 func (s *Store) Children(ctx context.Context, root, parent, after tree.ID, limit int) ([]ChildRow, tree.ID, error) {
 	limit = pageSize(limit)
-	rows, err := s.pool.Query(ctx, s.sql(childrenSQL), int64(root), int64(parent), int64(after), limit+1)
-	if err != nil {
-		return nil, 0, fmt.Errorf("read children of job %d: %w", parent, err)
-	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByName[ChildRow])
+	out, err := readRows[ChildRow](ctx, s, childrenSQL, int64(root), int64(parent), int64(after), limit+1)
 	if err != nil {
 		return nil, 0, fmt.Errorf("read children of job %d: %w", parent, err)
 	}

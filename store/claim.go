@@ -61,12 +61,12 @@ func (p Position) compare(q Position) int {
 
 // ClaimRequest says what to claim.
 type ClaimRequest struct {
-	Worker tree.WorkerID
-	Queue  string
-	Limit  int       // at most so many jobs, 1 or more
-	Works  []string  // kinds whose Work handler the worker has
-	Rolls  []string  // kinds whose Finalize handler it has
-	After  *Position // start behind this place instead of at the front of the queue
+	Worker tree.WorkerID // who claims; must be registered
+	Queue  string        // the one queue to claim from
+	Limit  int           // at most so many jobs, 1 or more
+	Works  []string      // kinds whose Work handler the worker has
+	Rolls  []string      // kinds whose Finalize handler it has
+	After  *Position     // start behind this place instead of at the front of the queue
 	// Promote first makes ready what has come due, at most Limit jobs and at least promoteFloor, and
 	// asks when the next will be.
 	Promote bool

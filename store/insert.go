@@ -54,9 +54,11 @@ func (s *Store) Insert(ctx context.Context, plan *tree.Plan) ([]Inserted, error)
 		// One statement is a transaction of its own: one round trip, and isolation does not matter to
 		// rows that nobody else can know of yet.
 		var out []Inserted
-		err := s.withConn(ctx, func(q querier) (err error) {
-			out, err = s.insertAtOnce(ctx, q, plan)
-			return err
+		err := again(ctx, func() error {
+			return s.withConn(ctx, func(q querier) (err error) {
+				out, err = s.insertAtOnce(ctx, q, plan)
+				return err
+			})
 		})
 		return out, wrapInsert(err)
 	}

@@ -39,20 +39,20 @@ type JobRow struct {
 	RunningFor time.Duration `db:"running_for"` // since StartedAt if it is running
 	StalledFor time.Duration `db:"stalled_for"` // since StalledAt, if it is waiting
 
-	Attempt       int           `db:"attempt"` // attempts started, the running one included
-	MaxAttempts   int           `db:"max_attempts"`
-	Lost          int           `db:"lost"` // times a worker died on it
-	Snoozes       int           `db:"snoozes"`
-	ClaimSeq      int64         `db:"claim_seq"`
-	Worker        tree.WorkerID `db:"worker_id"` // live: who runs it; else who ran it last, if that is known
-	Timeout       time.Duration `db:"timeout"`   // of one attempt; zero: the worker's default; tree.NoTimeout: none
-	MaxAge        time.Duration `db:"max_age"`   // retry budget in time; zero: none
-	BackoffBase   time.Duration `db:"backoff_base"`
-	BackoffCap    time.Duration `db:"backoff_cap"`
-	BackoffFactor float32       `db:"backoff_factor"`
-	BackoffJitter float32       `db:"backoff_jitter"`
-	OnLost        string        `db:"on_lost"`
-	Progress      *float32      `db:"progress"` // 0 to 1
+	Attempt       int             `db:"attempt"` // attempts started, the running one included
+	MaxAttempts   int             `db:"max_attempts"`
+	Lost          int             `db:"lost"` // times a worker died on it
+	Snoozes       int             `db:"snoozes"`
+	ClaimSeq      int64           `db:"claim_seq"`
+	Worker        tree.WorkerID   `db:"worker_id"` // live: who runs it; else who ran it last, if that is known
+	Timeout       time.Duration   `db:"timeout"`   // of one attempt; zero: the worker's default; tree.NoTimeout: none
+	MaxAge        time.Duration   `db:"max_age"`   // retry budget in time; zero: none
+	BackoffBase   time.Duration   `db:"backoff_base"`
+	BackoffCap    time.Duration   `db:"backoff_cap"`
+	BackoffFactor float32         `db:"backoff_factor"`
+	BackoffJitter float32         `db:"backoff_jitter"`
+	OnLost        tree.LostPolicy `db:"on_lost"`
+	Progress      *float32        `db:"progress"` // 0 to 1
 
 	Counters
 	Round         int             `db:"round"`        // zero: works; n: the n-th roll-up of a finalizer
@@ -123,9 +123,9 @@ FROM (
 		coalesce(dropped_key, ''), NULL, '', NULL, coalesce(error, '')
 	FROM {s}.dead_jobs WHERE id = $1
 	UNION ALL
-	SELECT 'history', ` + sharedColumns + `, NULL, false, '', '', '', finished_at, coalesce(actor, ''), result,
+	(SELECT 'history', ` + sharedColumns + `, NULL, false, '', '', '', finished_at, coalesce(actor, ''), result,
 		coalesce(error, '')
-	FROM {s}.history WHERE id = $1
+	FROM {s}.history WHERE id = $1 LIMIT 1)
 ) found LIMIT 1`
 
 // Job reads one job from wherever it is. The error has [ErrNotFound] in its chain when it is nowhere.

@@ -46,8 +46,13 @@ const maxTries = 8
 // tried again; any other error leaves the outcome unknown when the connection broke, and rolled back
 // otherwise.
 func (s *Store) pipe(ctx context.Context, steps ...step) error {
+	return again(ctx, func() error { return s.pipeOnce(ctx, steps) })
+}
+
+// again runs f until it has not lost a deadlock or a serialization race.
+func again(ctx context.Context, f func() error) error {
 	for try := 1; ; try++ {
-		err := s.pipeOnce(ctx, steps)
+		err := f()
 		if err == nil || try >= maxTries || !Retryable(err) {
 			return err
 		}
@@ -143,13 +148,7 @@ func pause(ctx context.Context, try int) error {
 // atomically runs f in a READ COMMITTED transaction of its own, and again after a deadlock or a
 // serialization failure.
 func (s *Store) atomically(ctx context.Context, f func(pgx.Tx) error) error {
-	for try := 1; ; try++ {
-		err := pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
-		if err == nil || try >= maxTries || !Retryable(err) {
-			return err
-		}
-		if err := pause(ctx, try); err != nil {
-			return err
-		}
-	}
+	return again(ctx, func() error {
+		return pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, f)
+	})
 }

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/coppicehq/coppice/tree"
 )
@@ -52,6 +55,16 @@ func page[T any](rows []T, limit int, id func(T) tree.ID) ([]T, tree.ID) {
 	}
 	rows = rows[:limit]
 	return rows, id(rows[limit-1])
+}
+
+// readRows runs one query under fixedPlan, in one round trip: the lists of a tree must walk their index in its order
+// and stop, and not gather and sort a million rows to show ten because the statistics are stale.
+func readRows[T any](ctx context.Context, s *Store, text string, args ...any) (out []T, err error) {
+	err = s.pipe(ctx, step{sql: fixedPlan}, step{sql: s.sql(text), args: args, rows: func(rows pgx.Rows) (err error) {
+		out, err = pgx.CollectRows(rows, pgx.RowToStructByName[T])
+		return err
+	}})
+	return out, err
 }
 
 // nanos writes an interval as a time.Duration. The database subtracts its own times: Go's clock may differ.

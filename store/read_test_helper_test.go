@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -14,15 +13,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
-	"github.com/coppicehq/coppice/migrations"
+	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/store"
 )
 
 // fixture is a schema of one test's own, with what its store last asked the server.
 type fixture struct {
 	*store.Store
-	t    testing.TB
-	last atomic.Pointer[statement]
+	t     testing.TB
+	watch string                      // if set, only statements that contain it are remembered
+	last  atomic.Pointer[[]statement] // a transaction of one round trip, or one statement
 }
 
 // statement is one query with its parameters, as sent.
@@ -31,44 +31,45 @@ type statement struct {
 	args []any
 }
 
-// newFixture makes a schema for the test and drops it afterwards.
+// newFixture makes a store on a database of the test's own, over connections that remember what they send.
 func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	url := os.Getenv("COPPICE_TEST_DATABASE_URL")
-	if url == "" {
-		t.Skip("COPPICE_TEST_DATABASE_URL is not set")
-	}
-	config, err := pgxpool.ParseConfig(url)
-	require.NoError(t, err)
+	db := testdb.New(t)
+	config := db.Pool.Config()
 	config.MaxConns = 3
 	f := &fixture{t: t}
 	config.ConnConfig.Tracer = f
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	schema := fmt.Sprintf("read_%d_%s", os.Getpid(), strings.ToLower(t.Name()))
-	schema = schema[:min(len(schema), 63)]
-	m, err := migrations.ForPool(pool, schema)
-	require.NoError(t, err)
-	_, err = m.Up(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		_, err := pool.Exec(context.Background(), "DROP SCHEMA "+pgx.Identifier{schema}.Sanitize()+" CASCADE")
-		require.NoError(t, err)
-	})
-	f.Store, err = store.New(pool, schema)
+	f.Store, err = store.New(pool, db.Schema)
 	require.NoError(t, err)
 	return f
 }
 
-// TraceQueryStart remembers the statement, for tests of plans.
+// The methods that follow make f a tracer that remembers what was sent, for tests of plans.
+
 func (f *fixture) TraceQueryStart(ctx context.Context, _ *pgx.Conn, q pgx.TraceQueryStartData) context.Context {
-	f.last.Store(&statement{q.SQL, q.Args})
+	if strings.Contains(q.SQL, f.watch) {
+		f.last.Store(&[]statement{{q.SQL, q.Args}})
+	}
 	return ctx
 }
 
-// TraceQueryEnd makes f a pgx.QueryTracer.
 func (f *fixture) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+func (f *fixture) TraceBatchStart(ctx context.Context, _ *pgx.Conn, b pgx.TraceBatchStartData) context.Context {
+	var sent []statement
+	for _, q := range b.Batch.QueuedQueries {
+		sent = append(sent, statement{q.SQL, q.Arguments})
+	}
+	f.last.Store(&sent)
+	return ctx
+}
+
+func (f *fixture) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
+
+func (f *fixture) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {}
 
 // sql writes the fixture's schema into a statement, in place of {s}.
 func (f *fixture) sql(text string) string {

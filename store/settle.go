@@ -66,9 +66,10 @@ SELECT count(*) FROM unnest($1::bigint[]) AS u(id)
 CROSS JOIN LATERAL (SELECT FROM {s}.dead_jobs j WHERE j.id = u.id FOR UPDATE) AS l`
 
 // gate is the one rule for when a finalizer may run, over the names pending, dead, settled (children settled
-// in whatever way, the dead included), and the parent's own row p.
+// in whatever way, the dead included), and the parent's own row p. The ratio is compared as a numeric, for
+// 0.7::real times 10 is a little less than 7.
 const gate = `(%[1]s = 0 AND p.sealed AND p.closing IS NULL AND (%[2]s = 0 OR p.on_dead = 'proceed'
-	OR %[2]s <= p.tolerate_count OR %[2]s <= p.tolerate_ratio * %[3]s))`
+	OR %[2]s <= p.tolerate_count OR %[2]s <= p.tolerate_ratio::numeric * %[3]s))`
 
 // parentsSQL lowers the counters of the parents of the rows in gone, live or dead, once each, and makes
 // those ready that have nothing left to wait for. The rows are locked already, in order.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"time"
@@ -70,3 +71,9 @@ func (s *Store) sql(text string) string {
 
 // millis is how durations travel to SQL.
 func millis(d time.Duration) int64 { return d.Milliseconds() }
+
+// CheckSchema reports whether the schema's tables are those that this program was built for. Errors:
+// *migrations.MissingError, *migrations.OutdatedError, *migrations.NewerError, each saying what to run.
+func (s *Store) CheckSchema(ctx context.Context) error {
+	return migrations.Check(ctx, s.pool, s.schema)
+}

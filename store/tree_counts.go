@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/coppicehq/coppice/tree"
 )
 
@@ -18,6 +16,13 @@ type TreeCounts struct {
 	// More reports that a table has more of the tree than TreeCountCap, so that the counts are only
 	// what was seen.
 	More bool
+}
+
+// treeCount is one row of treeCountsSQL.
+type treeCount struct {
+	Place Place      `db:"place"` // the table whose members were counted; "": the root or its counters
+	State tree.State `db:"state"`
+	Jobs  int64      `db:"jobs"`
 }
 
 // treeCountsSQL reads the root by its primary key and the members by jobs_tree, dead_jobs_tree and history_tree,
@@ -35,19 +40,20 @@ const treeCountsSQL = `WITH root AS (
 	AND NOT EXISTS (SELECT FROM {s}.dead_jobs WHERE root_id = $1 AND parent_id > $1)
 	AND NOT EXISTS (SELECT FROM {s}.history WHERE root_id = $1 AND parent_id > $1)
 )
-SELECT 'root', state, 1::bigint FROM root
+SELECT '' AS place, state, 1::bigint AS jobs FROM root
 UNION ALL
-SELECT 'counters', c.state, c.n FROM flat,
+SELECT '', c.state, c.n FROM flat,
 	LATERAL (VALUES ('completed', completed::bigint), ('dead', dead), ('cancelled', cancelled)) c (state, n)
+WHERE c.n > 0
 UNION ALL
 SELECT 'live', state, count(*) FROM (
 	SELECT state FROM {s}.jobs WHERE root_id = $1 AND parent_id IS NOT NULL ORDER BY parent_id, id LIMIT $2
 ) m GROUP BY state
 UNION ALL
-SELECT 'dead', 'dead', count(*) FROM (
-	SELECT FROM {s}.dead_jobs WHERE root_id = $1 AND parent_id IS NOT NULL AND NOT EXISTS (SELECT FROM flat)
+SELECT 'dead', state, count(*) FROM (
+	SELECT state FROM {s}.dead_jobs WHERE root_id = $1 AND parent_id IS NOT NULL AND NOT EXISTS (SELECT FROM flat)
 	ORDER BY parent_id, id LIMIT $2
-) m
+) m GROUP BY state
 UNION ALL
 SELECT 'history', state, count(*) FROM (
 	SELECT state FROM {s}.history WHERE root_id = $1 AND parent_id IS NOT NULL AND NOT EXISTS (SELECT FROM flat)
@@ -60,30 +66,20 @@ SELECT 'history', state, count(*) FROM (
 // of each table are read, which bounds the cost whatever the size of the tree. The error has
 // [ErrNotFound] in its chain when nothing is left of the tree.
 func (s *Store) TreeCounts(ctx context.Context, root tree.ID) (TreeCounts, error) {
-	counts := TreeCounts{States: map[tree.State]int64{}}
-	rows, err := s.pool.Query(ctx, s.sql(treeCountsSQL), int64(root), TreeCountCap+1)
-	if err != nil {
-		return counts, fmt.Errorf("count tree %d: %w", root, err)
-	}
-	read := map[string]int64{} // rows read, by table
-	var from string
-	var state tree.State
-	var n int64
-	_, err = pgx.ForEachRow(rows, []any{&from, &state, &n}, func() error {
-		if n > 0 {
-			counts.States[state] += n
-		}
-		if from != "counters" {
-			read[from] += n
-			counts.More = counts.More || read[from] > TreeCountCap
-		}
-		return nil
-	})
-	if err == nil && len(counts.States) == 0 {
+	rows, err := readRows[treeCount](ctx, s, treeCountsSQL, int64(root), TreeCountCap+1)
+	if err == nil && len(rows) == 0 {
 		err = ErrNotFound
 	}
 	if err != nil {
-		return counts, fmt.Errorf("count tree %d: %w", root, err)
+		return TreeCounts{}, fmt.Errorf("count tree %d: %w", root, err)
+	}
+	counts := TreeCounts{States: map[tree.State]int64{}}
+	read := map[Place]int64{}
+	for _, r := range rows {
+		counts.States[r.State] += r.Jobs
+		if read[r.Place] += r.Jobs; r.Place != "" && read[r.Place] > TreeCountCap {
+			counts.More = true
+		}
 	}
 	return counts, nil
 }

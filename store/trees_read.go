@@ -7,7 +7,6 @@ import (
 	"time"
 
 	sq "github.com/Masterminds/squirrel"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/coppicehq/coppice/tree"
 )
@@ -63,11 +62,7 @@ func (s *Store) Trees(ctx context.Context, f TreeFilter) ([]TreeRow, tree.ID, er
 	if err != nil {
 		return nil, 0, fmt.Errorf("list trees: %w", err)
 	}
-	rows, err := s.pool.Query(ctx, s.sql(text), args...)
-	if err != nil {
-		return nil, 0, fmt.Errorf("list trees: %w", err)
-	}
-	out, err := pgx.CollectRows(rows, pgx.RowToStructByName[TreeRow])
+	out, err := readRows[TreeRow](ctx, s, text, args...)
 	if err != nil {
 		return nil, 0, fmt.Errorf("list trees: %w", err)
 	}
@@ -99,7 +94,7 @@ func treesSQL(f TreeFilter, limit int) (string, []any, error) {
 	// Only the rows of the page look up whether they are stalled.
 	text, err := sq.Dollar.ReplacePlaceholders(`SELECT p.*, ` + nanos("now() - p.created_at") + ` AS age,
 		m.stalled_at, coalesce(` + nanos("now() - m.stalled_at") + `, 0) AS stalled_for
-	FROM (` + strings.Join(union, " UNION ALL ") + ` ORDER BY id DESC LIMIT ?) p
+	FROM (SELECT * FROM (` + strings.Join(union, " UNION ALL ") + `) u ORDER BY id DESC LIMIT ?) p
 	LEFT JOIN LATERAL (SELECT min(stalled_at) AS stalled_at FROM {s}.jobs
 		WHERE root_id = p.id AND ` + stalled + `) m ON true
 	ORDER BY p.id DESC`)

@@ -53,9 +53,12 @@ func (s *Store) Beat(ctx context.Context, id tree.WorkerID, lease time.Duration,
 	return tag.RowsAffected() == 1, nil
 }
 
-// Unregister removes a worker that has no jobs left.
+// Unregister removes a worker that holds no jobs (jobs_running). One that does is left for its lease to run out:
+// a job must never name a worker that is not there.
 func (s *Store) Unregister(ctx context.Context, id tree.WorkerID) error {
-	_, err := s.pool.Exec(ctx, s.sql(`DELETE FROM {s}.workers WHERE id = $1::bigint`), int64(id))
+	_, err := s.pool.Exec(ctx, s.sql(`
+		DELETE FROM {s}.workers WHERE id = $1::bigint
+			AND NOT EXISTS (SELECT FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint)`), int64(id))
 	if err != nil {
 		return fmt.Errorf("unregister worker: %w", err)
 	}

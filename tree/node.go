@@ -4,6 +4,7 @@ package tree
 // zero value, return the same word for every value, and stay the same for as long as jobs of the
 // kind exist; engine registrations accept aliases for a kind that was renamed.
 type Args interface {
+	// Kind is 1 to MaxKindBytes bytes of UTF-8.
 	Kind() string
 }
 

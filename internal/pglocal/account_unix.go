@@ -26,7 +26,11 @@ func serverAccount(ctx context.Context, f folder, b binaries) (*account, error) 
 	if !runningAsRoot() {
 		return nil, nil
 	}
-	if info, err := os.Stat(f.data()); err == nil {
+	if f.major() != 0 {
+		info, err := os.Stat(f.data())
+		if err != nil {
+			return nil, fmt.Errorf("pglocal: look at the data folder: %w", err)
+		}
 		owner := ownerOf(info)
 		if owner == 0 {
 			return nil, fmt.Errorf("pglocal: %s belongs to root, and PostgreSQL does not run as root: give it to another account with chown -R", f.data())

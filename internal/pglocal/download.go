@@ -43,9 +43,9 @@ func fetchFrom(repository string) fetchFunc {
 		done := make(chan error, 1)
 		go func() {
 			// The download cannot be cancelled. A caller that gives up leaves it running
-			// to its end, in a folder that this goroutine removes.
-			defer os.RemoveAll(work)
-			done <- unpack(repository, version, work, filepath.Join(folder, string(version)))
+			// to its end, in a folder that is then removed.
+			err := unpack(repository, version, work, filepath.Join(folder, string(version)))
+			done <- errors.Join(err, os.RemoveAll(work))
 		}()
 		select {
 		case err := <-done:

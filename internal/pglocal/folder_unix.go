@@ -4,6 +4,7 @@ package pglocal
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"strconv"
@@ -44,6 +45,17 @@ func safeBase(base string) error {
 		return fmt.Errorf("pglocal: others may write to %s: root keeps a database only in a folder that is closed to them (chmod go-w %s)", base, base)
 	}
 	return nil
+}
+
+// readPlain reads a file but follows no link. For root the data folder belongs to
+// another account, which must not get to see root's files that way.
+func readPlain(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return io.ReadAll(file)
 }
 
 func ownerOf(info os.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }

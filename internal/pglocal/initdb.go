@@ -141,7 +141,7 @@ func initdb(ctx context.Context, b binaries, acc *account, folder string, args [
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("pglocal: make a database: %w", context.Cause(ctx))
-	case strings.Contains(out.String(), "locale"):
+	case strings.Contains(out.String(), "invalid locale"), strings.Contains(out.String(), "encoding mismatch"):
 		return fmt.Errorf("pglocal: make a database: %w: %w\n%s", errLocale, err, lastLines(out.String(), 10))
 	default:
 		return fmt.Errorf("pglocal: make a database with %s: %w\n%s", b.path("initdb"), err, lastLines(out.String(), 20))

@@ -22,7 +22,7 @@ func (f folder) pidFile() string { return filepath.Join(f.data(), "postmaster.pi
 // postmaster reads postmaster.pid. It returns nil when there is none, or when the
 // server has not written all of it yet.
 func (f folder) postmaster() *postmaster {
-	text, err := os.ReadFile(f.pidFile())
+	text, err := readPlain(f.pidFile())
 	if err != nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (f folder) clearStale(acc *account) error {
 			return fmt.Errorf("pglocal: remove what a killed server left: %w", err)
 		}
 	}
-	text, err := os.ReadFile(f.pidFile())
+	text, err := readPlain(f.pidFile())
 	if os.IsNotExist(err) {
 		return nil
 	}

@@ -13,16 +13,14 @@ func (f folder) up(ctx context.Context, o Options, b binaries) (*postmaster, err
 	ctx, cancel := context.WithTimeoutCause(ctx, o.startTimeout(),
 		fmt.Errorf("it does not accept connections after %v", o.startTimeout()))
 	defer cancel()
-	for {
-		if f.running() == nil {
-			break
-		}
-		p, err := f.await(ctx, func() bool { return f.running() != nil })
-		if !errors.Is(err, errEnded) {
-			if err != nil {
-				return nil, &ServerError{Err: err, Log: f.logTail(0), At: f.log()}
-			}
+	alive := func() bool { return f.running() != nil || f.answers(ctx) }
+	for alive() {
+		p, err := f.await(ctx, alive)
+		switch {
+		case err == nil:
 			return p, nil
+		case !errors.Is(err, errEnded):
+			return nil, &ServerError{Err: err, Log: f.logTail(0), At: f.log()}
 		}
 	}
 	acc, err := serverAccount(ctx, f, b)
@@ -43,6 +41,17 @@ func (f folder) up(ctx context.Context, o Options, b binaries) (*postmaster, err
 		return f.launch(ctx, o, b, acc)
 	}
 	return p, err
+}
+
+// answers reports whether the server answers whose process cannot be seen: it may be
+// in another container that has the same folder.
+func (f folder) answers(ctx context.Context) bool {
+	p := f.postmaster()
+	if p == nil {
+		return false
+	}
+	_, err := f.ping(ctx, p.addr)
+	return err == nil
 }
 
 // errEnded reports that the server's process ended.

@@ -1,0 +1,176 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// Rescued is what a rescue did.
+type Rescued struct {
+	Workers int      // whose lease was over and who have no jobs left
+	Retried int      // jobs that went back to their queue
+	Buried  int      // jobs that went to the dead-letter queue as lost
+	Woken   []string // queues in which something became ready
+}
+
+// rescueWorkers bounds how many workers one rescue looks at.
+const rescueWorkers = 100
+
+// silentSQL lists workers whose lease is over, and those that jobs name although they have no row: the distinct
+// workers of jobs_running, found by skipping from one to the next.
+const silentSQL = `
+WITH RECURSIVE named AS (
+	(SELECT worker_id FROM {s}.jobs WHERE state = 'running' ORDER BY worker_id LIMIT 1)
+	UNION ALL
+	SELECT (SELECT j.worker_id FROM {s}.jobs j WHERE j.state = 'running' AND j.worker_id > n.worker_id
+		ORDER BY j.worker_id LIMIT 1)
+	FROM named n WHERE n.worker_id IS NOT NULL
+)
+SELECT id FROM (
+	(SELECT id, expires_at FROM {s}.workers WHERE expires_at < now() ORDER BY expires_at LIMIT $1::integer)
+	UNION ALL
+	SELECT worker_id, '-infinity' FROM named n
+	WHERE worker_id IS NOT NULL AND NOT EXISTS (SELECT FROM {s}.workers w WHERE w.id = n.worker_id)
+) AS silent ORDER BY expires_at LIMIT $1::integer`
+
+// Rescue takes back the running jobs of workers whose lease is over, by the database's clock, the longest
+// silent first, at most limit of each. A job goes back to its queue while its attempts last, and to
+// the dead-letter queue otherwise or where its own policy says so. Many processes may rescue at once.
+//
+// A worker without a row, whose claim committed after its row was gone, counts as silent too.
+//
+// Locks: the worker's row, which is skipped when its beat or another rescue has it and in which the lease is
+// looked at again; then jobs and parents in ascending id, like a settle.
+func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
+	var total Rescued
+	rows, err := s.pool.Query(ctx, s.sql(silentSQL), int32(rescueWorkers))
+	if err != nil {
+		return total, fmt.Errorf("rescue: %w", err)
+	}
+	silent, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return total, fmt.Errorf("rescue: %w", err)
+	}
+	for _, id := range silent {
+		var one Rescued
+		err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
+			one, err = s.rescueFrom(ctx, tx, tree.WorkerID(id), limit)
+			return err
+		})
+		if err != nil {
+			return total, fmt.Errorf("rescue from worker %d: %w", id, err)
+		}
+		total.Workers += one.Workers
+		total.Retried += one.Retried
+		total.Buried += one.Buried
+		total.Woken = append(total.Woken, one.Woken...)
+	}
+	slices.Sort(total.Woken)
+	total.Woken = slices.Compact(total.Woken)
+	return total, nil
+}
+
+func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int) (Rescued, error) {
+	var out Rescued
+	// The row is locked if it is there and silent still; if it is not there, nobody can renew it.
+	var silent bool
+	err := tx.QueryRow(ctx, s.sql(`
+		WITH mine AS MATERIALIZED (
+			SELECT FROM {s}.workers WHERE id = $1::bigint AND expires_at < now() FOR UPDATE SKIP LOCKED)
+		SELECT EXISTS (SELECT FROM mine) OR NOT EXISTS (SELECT FROM {s}.workers WHERE id = $1::bigint)`),
+		int64(worker)).Scan(&silent)
+	if err != nil || !silent {
+		return out, err
+	}
+	endings, err := s.lostBy(ctx, tx, worker, limit)
+	if err != nil {
+		return out, err
+	}
+	if len(endings) > 0 {
+		if err := s.settleLost(ctx, tx, worker, endings, &out); err != nil {
+			return out, err
+		}
+	}
+	if len(endings) == limit {
+		return out, nil // there may be more: the worker's row stays for the next pass
+	}
+	out.Workers = 1
+	_, err = tx.Exec(ctx, s.sql(`DELETE FROM {s}.workers WHERE id = $1::bigint`), int64(worker))
+	return out, err
+}
+
+// lostBy reads what a silent worker holds, by jobs_running, and decides for each row by the row alone.
+func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int) ([]Ending, error) {
+	rows, err := tx.Query(ctx, s.sql(`
+		SELECT id, claim_seq, coalesce(parent_id, 0), round, attempt >= max_attempts OR on_lost = 'dead_letter'
+		FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint ORDER BY id LIMIT $2::integer`),
+		int64(worker), int32(limit))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Ending, error) {
+		e := Ending{End: EndRetry, Outcome: tree.OutcomeLost, Error: fmt.Sprintf("worker %d died: its lease ran out while it held the job", worker)}
+		var give bool
+		err := row.Scan(&e.ID, &e.Seq, &e.ParentID, &e.Round, &give)
+		if give {
+			e.End, e.Reason = EndDead, tree.ReasonLost
+		}
+		return e, err
+	})
+}
+
+// settleLost ends the attempts as a settle of the dead worker would have.
+func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, endings []Ending, out *Rescued) error {
+	done := settleReader{found: map[tree.ID]struct{}{}, woken: map[string]struct{}{}}
+	locked, parents := lockOrder(endings)
+	ids, _ := fenceArgs(endings)
+	var dead, back []Ending
+	for _, e := range endings {
+		if e.End == EndDead {
+			dead = append(dead, e)
+		} else {
+			back = append(back, e)
+		}
+	}
+	steps := []step{
+		{sql: fixedPlan},
+		{sql: s.lockSQL, args: []any{locked}},
+		{sql: s.lockDeadSQL, args: []any{parents}},
+		{sql: s.sql(`UPDATE {s}.jobs SET lost = lost + 1 WHERE id = ANY ($1::bigint[]) AND worker_id = $2::bigint`), args: []any{ids, int64(worker)}},
+		{sql: s.burySQL, args: buryArgs(worker, dead), rows: done.read},
+		{sql: s.rescheduleSQL, args: rescheduleArgs(worker, back), rows: done.read},
+	}
+	for _, st := range steps {
+		rows, err := tx.Query(ctx, st.sql, st.args...)
+		if err != nil {
+			return err
+		}
+		if st.rows != nil {
+			err = st.rows(rows)
+		}
+		rows.Close()
+		if err == nil {
+			err = rows.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	out.Woken = done.settled(endings).Woken
+	for _, e := range endings {
+		if _, ok := done.found[e.ID]; !ok {
+			continue
+		}
+		if e.End == EndDead {
+			out.Buried++
+		} else {
+			out.Retried++
+		}
+	}
+	return nil
+}
