@@ -48,7 +48,8 @@ func (e *Ending) inTree() bool { return e.ParentID != 0 || e.Round > 0 }
 type Settled struct {
 	// Lost are the attempts whose fence had been passed: nothing was written for them.
 	Lost []Fence
-	// Woken names the queues in which something became ready, once each.
+	// Woken names the queues in which something became ready, or due at a time that nobody waits for yet,
+	// once each.
 	Woken []string
 }
 
@@ -132,7 +133,7 @@ var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
 ), ` + parentsSQL + `
 SELECT id, claim_seq, NULL::text FROM gone
-UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state = 'ready'`
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
 var burySQL = `WITH b AS (
@@ -149,17 +150,17 @@ var burySQL = `WITH b AS (
 	SELECT id, root_id, worker_id, attempt, round, new_outcome, new_error, new_stack FROM gone
 ), ` + parentsSQL + `
 SELECT id, claim_seq, NULL::text FROM gone
-UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state = 'ready'`
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // rescheduleSQL gives jobs back to their queue: to run again later, or now, with the error that made it
 // necessary if there is one.
 const rescheduleSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[])
-		AS b(id, seq, delay_ms, give_back, snoozed, new_outcome, new_error, new_stack)
+		AS b(id, seq, delay_us, give_back, snoozed, new_outcome, new_error, new_stack)
 ), back AS (
 	UPDATE {s}.jobs j
-	SET state = CASE WHEN b.delay_ms > 0 THEN 'scheduled' ELSE 'ready' END,
-		run_at = CASE WHEN b.delay_ms IS NULL THEN j.run_at ELSE now() + b.delay_ms * interval '1 millisecond' END,
+	SET state = CASE WHEN b.delay_us > 0 THEN 'scheduled' ELSE 'ready' END,
+		run_at = CASE WHEN b.delay_us IS NULL THEN j.run_at ELSE now() + b.delay_us * interval '1 microsecond' END,
 		attempt = j.attempt - b.give_back, snoozes = j.snoozes + b.snoozed, worker_id = NULL
 	FROM b
 	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint
