@@ -104,3 +104,24 @@ func TestThePageIsClamped(t *testing.T) {
 		require.NotEmpty(t, next)
 	}
 }
+
+func TestPagesStayWithinTheFiltersTimes(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }
+	for id := 1; id <= 20; id++ {
+		f.put(row{"id": id, "failed_at": at(id / 2)}) // two a minute
+	}
+	for _, queue := range []string{"", "q"} {
+		filter := dlq.Filter{Queue: queue, FailedAfter: at(2), FailedBefore: at(6)}
+		require.Equal(t, []tree.ID{4, 5, 6, 7, 8, 9, 10, 11}, f.walk(filter, dlq.Page{Limit: 3, OldestFirst: true}))
+		require.Equal(t, []tree.ID{11, 10, 9, 8, 7, 6, 5, 4}, f.walk(filter, dlq.Page{Limit: 3}))
+
+		// A cursor from outside of the times does not widen them.
+		for _, oldest := range []bool{true, false} {
+			_, next, err := f.List(t.Context(), dlq.Filter{}, dlq.Page{Limit: 1, OldestFirst: oldest})
+			require.NoError(t, err)
+			require.Len(t, f.walk(filter, dlq.Page{Limit: 3, OldestFirst: oldest, Cursor: next}), 8)
+		}
+	}
+}
