@@ -1,7 +1,6 @@
 package dlq_test
 
 import (
-	"encoding/json"
 	"testing"
 	"time"
 
@@ -55,7 +54,7 @@ func TestADeadLetterIsReadWholeWithItsAttempts(t *testing.T) {
 
 	got, err := f.Get(t.Context(), id)
 	require.NoError(t, err)
-	require.Equal(t, json.RawMessage(oddArgs), got.Args)
+	require.Equal(t, oddArgs, string(got.Args))
 	require.Equal(t, tree.ReasonFatal, got.Reason)
 	require.Equal(t, "no hope", got.Error)
 	require.Equal(t, []string{"a"}, got.Tags)
