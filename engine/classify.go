@@ -31,7 +31,10 @@ func classify(a *attempt) store.Ending {
 	text := errorText(a.err)
 	e.Error = tree.CleanText(text, tree.MaxErrorBytes)
 	e.Stack = tree.CleanText(a.stack, tree.MaxStackBytes)
-	c := findControl(a.err)
+	var c *control
+	if !a.panicked { // a panic asks for nothing, whatever its value holds
+		c = findControl(a.err)
+	}
 	var undecodable *undecodableError
 	var badResult *badResultError
 	switch {

@@ -7,9 +7,9 @@ import (
 	"github.com/coppicehq/coppice/store"
 )
 
-// keepLease renews the worker's lease every third of it. A worker that could not for a whole lease, by its own
-// monotonic clock, must assume that others take its jobs: it cancels its handlers itself. Every beat
-// also refreshes what the queues' rows say.
+// keepLease renews the worker's lease every third of it. A worker that could not for a whole lease, by its
+// own monotonic clock, must assume that others take its jobs: it cancels its handlers itself. Every beat
+// also refreshes what the queues' rows say. docs/internals.md, Lease, has the protocol.
 func (w *Worker) keepLease(ctx context.Context) {
 	ticker := time.NewTicker(w.config.Lease / 3)
 	defer ticker.Stop()

@@ -222,7 +222,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 // stopLinger is how long Stop waits, once its context has ended, for handlers that return when theirs does.
 const stopLinger = 250 * time.Millisecond
 
-// end takes the worker apart, in the order that loses nothing.
+// end takes the worker apart, in the order that loses nothing (docs/internals.md, Stop).
 func (w *Worker) end() {
 	w.client.removeWaker(w)
 	w.stopClaims()

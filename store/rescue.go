@@ -42,7 +42,8 @@ SELECT id FROM (
 // silent first, at most limit of each. A job goes back to its queue while its attempts last, and to
 // the dead-letter queue otherwise or where its own policy says so. Many processes may rescue at once.
 //
-// A worker without a row, whose claim committed after its row was gone, counts as silent too.
+// docs/internals.md, Lease, has the protocol. A worker without a row, whose claim committed after its row
+// was gone, counts as silent too.
 //
 // Locks: the worker's row, which is skipped when its beat or another rescue has it and in which the lease is
 // looked at again; then jobs and parents in ascending id, like a settle.
@@ -126,7 +127,7 @@ func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, lim
 
 // settleLost ends the attempts as a settle of the dead worker would have.
 func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, endings []Ending, out *Rescued) error {
-	done := settleReader{found: map[tree.ID]struct{}{}, woken: map[string]struct{}{}}
+	done := settleReader{found: map[Fence]struct{}{}, woken: map[string]struct{}{}}
 	locked, parents := lockOrder(endings)
 	ids, _ := fenceArgs(endings)
 	var dead, back []Ending
@@ -163,7 +164,7 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 	}
 	out.Woken = done.settled(endings).Woken
 	for _, e := range endings {
-		if _, ok := done.found[e.ID]; !ok {
+		if _, ok := done.found[e.Fence]; !ok {
 			continue
 		}
 		if e.End == EndDead {

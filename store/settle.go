@@ -48,7 +48,8 @@ func (e *Ending) inTree() bool { return e.ParentID != 0 || e.Round > 0 }
 type Settled struct {
 	// Lost are the attempts whose fence had been passed: nothing was written for them.
 	Lost []Fence
-	// Woken names the queues in which something became ready, once each.
+	// Woken names the queues in which something became ready, or due at a time that nobody waits for yet,
+	// once each.
 	Woken []string
 }
 
@@ -120,7 +121,7 @@ const completeBatch = `b AS (
 
 // completeSQL settles jobs that stand alone: it touches no other job.
 const completeSQL = `WITH ` + completeBatch + `
-SELECT id, NULL::text FROM gone`
+SELECT id, claim_seq, NULL::text FROM gone`
 
 // completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
 // results go away with it, and parents move on.
@@ -131,8 +132,8 @@ var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 ), used AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
 ), ` + parentsSQL + `
-SELECT id, NULL::text FROM gone
-UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
+SELECT id, claim_seq, NULL::text FROM gone
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
 var burySQL = `WITH b AS (
@@ -148,34 +149,34 @@ var burySQL = `WITH b AS (
 	INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
 	SELECT id, root_id, worker_id, attempt, round, new_outcome, new_error, new_stack FROM gone
 ), ` + parentsSQL + `
-SELECT id, NULL::text FROM gone
-UNION ALL SELECT NULL, queue FROM live_parents WHERE state = 'ready'`
+SELECT id, claim_seq, NULL::text FROM gone
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // rescheduleSQL gives jobs back to their queue: to run again later, or now, with the error that made it
 // necessary if there is one.
 const rescheduleSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[])
-		AS b(id, seq, delay_ms, give_back, snoozed, new_outcome, new_error, new_stack)
+		AS b(id, seq, delay_us, give_back, snoozed, new_outcome, new_error, new_stack)
 ), back AS (
 	UPDATE {s}.jobs j
-	SET state = CASE WHEN b.delay_ms > 0 THEN 'scheduled' ELSE 'ready' END,
-		run_at = CASE WHEN b.delay_ms IS NULL THEN j.run_at ELSE now() + b.delay_ms * interval '1 millisecond' END,
+	SET state = CASE WHEN b.delay_us > 0 THEN 'scheduled' ELSE 'ready' END,
+		run_at = CASE WHEN b.delay_us IS NULL THEN j.run_at ELSE now() + b.delay_us * interval '1 microsecond' END,
 		attempt = j.attempt - b.give_back, snoozes = j.snoozes + b.snoozed, worker_id = NULL
 	FROM b
 	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint
-	RETURNING j.id, j.root_id, j.attempt, j.round, j.queue, j.state, b.new_outcome, b.new_error, b.new_stack
+	RETURNING j.id, j.claim_seq, j.root_id, j.attempt, j.round, j.queue, j.state, b.new_outcome, b.new_error, b.new_stack
 ), noted AS (
 	INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
 	SELECT id, root_id, $3::bigint, attempt, round, new_outcome, new_error, new_stack
 	FROM back WHERE new_outcome IS NOT NULL
 )
-SELECT id, CASE WHEN state = 'ready' THEN queue END FROM back`
+SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END FROM back`
 
-// Settle ends attempts of one worker: one transaction, one round trip, however many there are (at most a
-// few thousand are sensible). Locks: the batch's members of trees and their parents by ascending id
-// first; jobs outside trees need no such lock when nothing else is in the batch, for their one statement
-// takes them by ascending id itself. An ending whose fence has been passed is reported as lost
-// and changes nothing, so a settle whose answer was lost may be sent again.
+// Settle ends attempts of one worker (docs/internals.md, Settle): one transaction, one round trip, however
+// many there are (at most a few thousand are sensible). Locks: the batch's members of trees and their
+// parents by ascending id first; jobs outside trees need no such lock when nothing else is in the batch,
+// for their one statement takes them by ascending id itself. An ending whose fence has been passed is
+// reported as lost and changes nothing, so a settle whose answer was lost may be sent again.
 func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Ending) (*Settled, error) {
 	endings = slices.Clone(endings)
 	slices.SortFunc(endings, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
@@ -197,8 +198,8 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	if len(members) > 0 && len(alone) > 0 {
 		members, alone = mergeByID(members, alone), nil
 	}
-	done := settleReader{found: make(map[tree.ID]struct{}, len(endings)), woken: map[string]struct{}{}}
-	steps := append(make([]step, 0, 7), step{sql: fixedPlan})
+	done := settleReader{found: make(map[Fence]struct{}, len(endings)), woken: map[string]struct{}{}}
+	steps := append(make([]step, 0, 7), step{sql: fixedPlan, rows: done.begin})
 	if len(members)+len(dead) > 0 || (len(alone) > 0 && len(back) > 0) {
 		rows, parents := lockOrder(endings)
 		steps = append(steps, step{sql: s.lockSQL, args: []any{rows}})
@@ -224,22 +225,31 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	return done.settled(endings), nil
 }
 
-// settleReader gathers what the statements of a settle report: ids that were settled, queues that woke. A
-// transaction that is tried again reports again; sets make that harmless.
+// settleReader gathers what the statements of a settle report: claims that were settled, queues that woke. It
+// goes by the whole fence, since a batch may hold an old claim of a job beside the newer one.
 type settleReader struct {
-	found map[tree.ID]struct{}
+	found map[Fence]struct{}
 	woken map[string]struct{}
+}
+
+// begin reads the first step of a try. What an earlier one reported was rolled back, and others may have
+// taken those jobs since.
+func (r settleReader) begin(rows pgx.Rows) error {
+	clear(r.found)
+	clear(r.woken)
+	rows.Close()
+	return rows.Err()
 }
 
 func (r settleReader) read(rows pgx.Rows) error {
 	for rows.Next() {
-		var id *int64
+		var id, seq *int64
 		var queue *string
-		if err := rows.Scan(&id, &queue); err != nil {
+		if err := rows.Scan(&id, &seq, &queue); err != nil {
 			return err
 		}
 		if id != nil {
-			r.found[tree.ID(*id)] = struct{}{}
+			r.found[Fence{ID: tree.ID(*id), Seq: *seq}] = struct{}{}
 		}
 		if queue != nil {
 			r.woken[*queue] = struct{}{}
@@ -251,7 +261,7 @@ func (r settleReader) read(rows pgx.Rows) error {
 func (r settleReader) settled(endings []Ending) *Settled {
 	out := &Settled{}
 	for _, e := range endings {
-		if _, ok := r.found[e.ID]; !ok {
+		if _, ok := r.found[e.Fence]; !ok {
 			out.Lost = append(out.Lost, e.Fence)
 		}
 	}
