@@ -14,11 +14,11 @@ import (
 // odd encodes as JSON that a parser and writer would not give back as it is.
 type odd struct{}
 
-const oddArgs = `{"b":1.10,"a":"ä\u00e4","b":[1e2,{}]}`
+const oddBytes = `{"b":1.10,"a":"ä\u00e4","b":[1e2,{}]}`
 
 func (odd) Kind() string { return "odd" }
 
-func (odd) MarshalJSON() ([]byte, error) { return []byte(oddArgs), nil }
+func (odd) MarshalJSON() ([]byte, error) { return []byte(oddBytes), nil }
 
 // fail claims the one job that is due and settles it as told, wherever its fence stands.
 func (f *fixture) fail(end store.Ending) tree.ID {
@@ -54,7 +54,7 @@ func TestADeadLetterIsReadWholeWithItsAttempts(t *testing.T) {
 
 	got, err := f.Get(t.Context(), id)
 	require.NoError(t, err)
-	require.True(t, string(got.Args) == oddArgs, "the bytes that were inserted, not merely the same JSON: %s", got.Args)
+	require.Equal(t, oddBytes, string(got.Args)) //nolint:testifylint // the bytes that were inserted, not merely the same JSON
 	require.Equal(t, tree.ReasonFatal, got.Reason)
 	require.Equal(t, "no hope", got.Error)
 	require.Equal(t, []string{"a"}, got.Tags)
