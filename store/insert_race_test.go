@@ -129,3 +129,22 @@ func TestInsertsOfTheSameKeysInOppositeOrdersDoNotDeadlock(t *testing.T) {
 		}
 	}
 }
+
+// TestInsertsWorkWhateverTheDatabasesDefaultIsolation races every kind of insert where transactions are of one
+// snapshot unless they say otherwise.
+func TestInsertsWorkWhateverTheDatabasesDefaultIsolation(t *testing.T) {
+	t.Parallel()
+	for _, level := range []string{"repeatable read", "serializable"} {
+		in := newIntake(t)
+		s := in.over(func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["default_transaction_isolation"] = level })
+		plans := []*tree.Plan{
+			planOf(t, tree.New(sprig{})), planOf(t, tree.New(sprig{}).Add(tree.New(sprig{}))), planOf(t, sampler(450, false)...),
+			planOf(t, keyed("a"), keyed("b")),
+		}
+		for range 10 {
+			_, err := atOnce(8, func(i int) ([]store.Inserted, error) { return s.Insert(context.Background(), plans[i%len(plans)]) })
+			require.NoError(t, err, level)
+		}
+		require.Equal(t, 10*2*(1+2+450)+2, in.count())
+	}
+}
