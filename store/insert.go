@@ -24,9 +24,10 @@ const bulk = 400
 // chunk bounds the arrays of one INSERT.
 const chunk = 5_000
 
-// Insert writes a plan in one transaction of its own. A single job (a root without children) whose dedup key
-// is held is answered with the holder's id; a tree in which a key is held is refused whole with
-// [*DuplicateError]. Locks: none but the rows it makes and their unique keys, in ascending order of key.
+// Insert writes a plan in one transaction of its own (docs/internals.md, Insert). A single job (a root
+// without children) whose dedup key is held is answered with the holder's id; a tree in which a key is held
+// is refused whole with [*DuplicateError]. Locks: none but the rows it makes and their unique keys, in
+// ascending order of key.
 func (s *Store) Insert(ctx context.Context, plan *tree.Plan) ([]Inserted, error) {
 	if len(plan.Specs) == 0 {
 		return nil, nil

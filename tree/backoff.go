@@ -37,16 +37,20 @@ func (b Backoff) WithDefaults() Backoff {
 }
 
 // Delay returns the wait after the n-th failure (n from 1; lower counts as 1), for a random number r in
-// [0, 1). It never overflows, is never negative and never above the cap.
+// [0, 1). It never overflows, is never negative and never above the cap, also for a backoff that Check
+// would refuse.
 func (b Backoff) Delay(n int, r float64) time.Duration {
 	b = b.WithDefaults()
-	limit := float64(b.Cap)
-	d := min(float64(b.Base)*math.Pow(b.Factor, float64(max(n, 1)-1)), limit)
-	if math.IsNaN(d) { // unreachable for a checked Backoff; the cap is the safe answer
-		d = limit
+	limit := max(0, b.Cap)
+	d := float64(b.Base) * math.Pow(b.Factor, float64(max(n, 1)-1))
+	d += min(d, float64(limit)) * b.Jitter * r
+	switch {
+	case d < 0:
+		return 0
+	case !(d < float64(limit)): // also what is no number; and a float may round to above the limit
+		return limit
 	}
-	d = min(d+d*b.Jitter*r, limit)
-	return min(time.Duration(d), b.Cap) // a float of days is a few nanoseconds off
+	return time.Duration(d)
 }
 
 // Check reports what is wrong with the backoff, or nil.

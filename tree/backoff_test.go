@@ -11,6 +11,27 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
+func TestTheFirstDelayIsTheBaseAndEachNextOneIsTheFactorLonger(t *testing.T) {
+	t.Parallel()
+	b := tree.Backoff{Base: 100 * time.Millisecond, Factor: 3, Cap: 2 * time.Second}
+	for n, want := range map[int]time.Duration{
+		-1: 100 * time.Millisecond, 0: 100 * time.Millisecond, // no failure yet counts as the first
+		1: 100 * time.Millisecond, 2: 300 * time.Millisecond, 3: 900 * time.Millisecond, 4: 2 * time.Second, 5: 2 * time.Second,
+	} {
+		require.Equal(t, want, b.Delay(n, 0), "after failure %d", n)
+	}
+}
+
+func TestJitterOnlyAddsAndTheCapIncludesIt(t *testing.T) {
+	t.Parallel()
+	b := tree.Backoff{Base: time.Second, Factor: 2, Cap: 3 * time.Second, Jitter: 0.5}
+	require.Equal(t, time.Second, b.Delay(1, 0))
+	require.Equal(t, 1250*time.Millisecond, b.Delay(1, 0.5))
+	require.Equal(t, 2*time.Second, b.Delay(2, 0))
+	require.Equal(t, 3*time.Second, b.Delay(2, 1))
+	require.Equal(t, 3*time.Second, b.Delay(3, 0.9))
+}
+
 func TestABackoffsZeroFieldsGetTheDefaults(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[tree.Backoff]tree.Backoff{
@@ -27,50 +48,66 @@ func TestABackoffsZeroFieldsGetTheDefaults(t *testing.T) {
 	require.Equal(t, tree.DefaultBackoff, tree.DefaultBackoff.WithDefaults())
 }
 
-func TestDelaysGrowFromTheBaseToTheCap(t *testing.T) {
-	t.Parallel()
-	b := tree.Backoff{Base: time.Second, Factor: 3, Cap: 30 * time.Second}
-	for n, want := range map[int]time.Duration{
-		math.MinInt: time.Second, 0: time.Second, 1: time.Second, 2: 3 * time.Second, 3: 9 * time.Second,
-		4: 27 * time.Second, 5: 30 * time.Second, 1_000_000: 30 * time.Second, math.MaxInt: 30 * time.Second,
-	} {
-		require.Equal(t, want, b.Delay(n, 0.9), "failure %d", n)
-	}
-}
-
-func TestJitterLengthensAndNeverPassesTheCap(t *testing.T) {
-	t.Parallel()
-	b := tree.Backoff{Base: time.Second, Factor: 2, Cap: 3 * time.Second, Jitter: 1}
-	require.Equal(t, 1500*time.Millisecond, b.Delay(1, 0.5))
-	require.Equal(t, 3*time.Second, b.Delay(2, 0.9))
-}
-
-// TestNoCheckedBackoffLeavesItsBounds draws backoffs of any size.
-func TestNoCheckedBackoffLeavesItsBounds(t *testing.T) {
+// TestADelayIsNeverNegativeAndNeverAboveTheCap holds for what Check accepts and, since a worker must not be
+// sent into the past by a row that somebody edited, for everything else too.
+func TestADelayIsNeverNegativeAndNeverAboveTheCap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		b := tree.Backoff{
 			Base:   time.Duration(rapid.Int64().Draw(t, "base")),
-			Factor: rapid.Float64().Draw(t, "factor"),
 			Cap:    time.Duration(rapid.Int64().Draw(t, "cap")),
+			Factor: rapid.Float64().Draw(t, "factor"),
 			Jitter: rapid.Float64().Draw(t, "jitter"),
 		}
-		if rapid.Bool().Draw(t, "tame") {
-			b.Base, b.Cap = (b.Base&math.MaxInt64)%(tree.MaxDuration+1), 0
-			b.Factor = 1 + math.Mod(math.Abs(b.Factor), 99)
-			b.Jitter = math.Mod(math.Abs(b.Jitter), 1)
+		n, r := rapid.Int().Draw(t, "n"), rapid.Float64Range(0, 1).Draw(t, "r")
+		d := b.Delay(n, r)
+		require.GreaterOrEqual(t, d, time.Duration(0))
+		require.LessOrEqual(t, d, max(0, b.WithDefaults().Cap))
+	})
+}
+
+func TestADelayOfACheckedBackoffLiesBetweenItsStepAndItsStepWithJitter(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		b := tree.Backoff{
+			Base:   time.Duration(rapid.Int64Range(0, int64(tree.MaxDuration)).Draw(t, "base")),
+			Factor: rapid.Float64Range(1, 100).Draw(t, "factor"),
+			Jitter: rapid.Float64Range(0, 1).Draw(t, "jitter"),
 		}
-		if b.Check() != nil {
-			t.Skip()
+		if rapid.Bool().Draw(t, "capped") {
+			b.Cap = time.Duration(rapid.Int64Range(int64(b.Base), int64(tree.MaxDuration)).Draw(t, "cap"))
 		}
-		n, r := rapid.Int().Draw(t, "n"), rapid.Float64Range(0, 0.999).Draw(t, "r")
-		full := b.WithDefaults()
-		if full.Check() != nil || full.Base <= 0 || full.Base > full.Cap {
-			t.Fatalf("resolved to %+v", full)
-		}
-		const grain = 64 // nanoseconds that a float of ten years cannot tell apart
-		if d := b.Delay(n, r); d < full.Base-grain || d > full.Cap {
-			t.Fatalf("%v is outside %v to %v", d, full.Base, full.Cap)
+		require.NoError(t, b.Check())
+		n, r := rapid.IntRange(1, math.MaxInt).Draw(t, "n"), rapid.Float64Range(0, 1).Draw(t, "r")
+		low, d, high := b.Delay(n, 0), b.Delay(n, r), b.Delay(n, 1)
+		require.LessOrEqual(t, low, d)
+		require.LessOrEqual(t, d, high)
+		require.LessOrEqual(t, low, b.Delay(max(n, n+1), 0), "delays never shrink")
+		if w := b.WithDefaults(); w.Base <= w.Cap {
+			require.GreaterOrEqual(t, b.Delay(1, r), w.Base-time.Microsecond, "floats round")
 		}
 	})
+}
+
+func TestABackoffThatMakesNoSenseIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, b := range map[string]tree.Backoff{
+		"negative base":      {Base: -1},
+		"endless base":       {Base: tree.MaxDuration + 1},
+		"negative cap":       {Cap: -1},
+		"endless cap":        {Cap: math.MaxInt64},
+		"cap below base":     {Base: time.Second, Cap: time.Millisecond},
+		"shrinking":          {Factor: 0.5},
+		"factor too large":   {Factor: 101},
+		"factor no number":   {Factor: math.NaN()},
+		"factor infinite":    {Factor: math.Inf(1)},
+		"negative jitter":    {Jitter: -0.1},
+		"jitter above one":   {Jitter: 1.1},
+		"jitter is no ratio": {Jitter: math.NaN()},
+	} {
+		require.Error(t, b.Check(), name)
+	}
+	require.NoError(t, tree.Backoff{}.Check())
+	require.NoError(t, tree.DefaultBackoff.Check())
+	require.NoError(t, tree.Backoff{Base: tree.MaxDuration, Cap: tree.MaxDuration, Factor: 100, Jitter: 1}.Check())
 }

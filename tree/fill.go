@@ -53,7 +53,7 @@ func (n *Node) fillArgs(s *Spec) error {
 	if err := CheckJSON(raw, MaxArgsBytes); err != nil {
 		return wrong("args", "%v", err)
 	}
-	if err := checkStrings(n.args, raw); err != nil {
+	if err := CheckStrings(n.args, raw); err != nil {
 		return wrong("args", "%v", err)
 	}
 	return nil

@@ -71,10 +71,10 @@ func escapedRune(b []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// checkStrings finds strings in v that encoding/json had to mend because they are not valid UTF-8. It
-// writes such bytes as the escape \ufffd, and a real U+FFFD as itself, so the walk through v is only
-// made for the rare JSON that holds the escape.
-func checkStrings(v any, raw []byte) error {
+// CheckStrings finds strings in v that encoding/json had to mend to make raw of it, because they are not valid
+// UTF-8: what is stored would not be what was given. It writes such bytes as the escape \ufffd, and a
+// real U+FFFD as itself, so the walk through v is only made for the rare JSON that holds the escape.
+func CheckStrings(v any, raw []byte) error {
 	if !bytes.Contains(raw, []byte(`\ufffd`)) {
 		return nil
 	}
