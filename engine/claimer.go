@@ -121,8 +121,10 @@ func (c *claimer) remember(jobs []store.Claim, n int, took time.Duration) {
 
 func (c *claimer) handOut(jobs []store.Claim) {
 	fresh := c.worker.held.take(jobs)
+	now := time.Now()
 	c.held.Add(int64(len(fresh)))
 	for i := range fresh {
+		fresh[i].TakenAt = now
 		c.work <- &fresh[i]
 	}
 }

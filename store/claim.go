@@ -43,6 +43,7 @@ type Claim struct {
 	Removed     int
 	CreatedAt   time.Time
 	Position    Position
+	TakenAt     time.Time // for the caller, who may note when it had the claim; Claim leaves it zero
 }
 
 // InTree reports whether settling the job touches another job's row.

@@ -100,7 +100,7 @@ func deadSQL(f *DeadFilter, p DeadPage, limit int) (string, []any, error) {
 		last = p.After
 	}
 	q := f.deadFrom(`d.id, d.root_id, coalesce(d.parent_id, 0) AS parent_id, d.kind, d.queue, d.reason,
-		coalesce(d.error, '') AS error, d.failed_at, `+nanos("now() - d.failed_at")+` AS dead_for,
+		coalesce(d.error, '') AS error, d.failed_at, ` + nanos("now() - d.failed_at") + ` AS dead_for,
 		d.attempt, d.max_attempts, d.lost, coalesce(d.worker_id, 0) AS worker_id, d.created_at,
 		coalesce(d.dropped_key, '') AS dropped_key, d.pending, d.completed, d.dead, d.cancelled, d.removed,
 		d.tags, d.kept`)

@@ -65,15 +65,21 @@ const lockDeadSQL = `
 SELECT count(*) FROM unnest($1::bigint[]) AS u(id)
 CROSS JOIN LATERAL (SELECT FROM {s}.dead_jobs j WHERE j.id = u.id FOR UPDATE) AS l`
 
-// gate is the one rule for when a finalizer may run, over the names pending, dead, settled (children settled
-// in whatever way, the dead included), and the parent's own row p. The ratio is compared as a numeric, for
+// The one rule for when a finalizer may run, over its row p and what a batch does to it, m: no child is pending,
+// no more can come, and its policy counts the dead as settled. The ratio is compared as a numeric, for
 // 0.7::real times 10 is a little less than 7.
-const gate = `(%[1]s = 0 AND p.sealed AND p.closing IS NULL AND (%[2]s = 0 OR p.on_dead = 'proceed'
-	OR %[2]s <= p.tolerate_count OR %[2]s <= p.tolerate_ratio::numeric * %[3]s))`
+const (
+	pendingAfter = `(p.pending - m.n)`
+	deadAfter    = `(p.dead + m.dead)`
+	childrenAll  = `(p.pending + p.completed + p.cancelled + p.removed + p.dead)`
+	tolerated    = `(` + deadAfter + ` = 0 OR p.on_dead = 'proceed' OR ` + deadAfter + ` <= p.tolerate_count
+			OR ` + deadAfter + ` <= p.tolerate_ratio::numeric * ` + childrenAll + `)`
+	gate = `(` + pendingAfter + ` = 0 AND p.sealed AND p.closing IS NULL AND ` + tolerated + `)`
+)
 
 // parentsSQL lowers the counters of the parents of the rows in gone, live or dead, once each, and makes
 // those ready that have nothing left to wait for. The rows are locked already, in order.
-var parentsSQL = fmt.Sprintf(`
+const parentsSQL = `
 moved AS (
 	SELECT parent_id, count(*)::integer AS n,
 		(count(*) FILTER (WHERE became = 'completed'))::integer AS completed,
@@ -84,10 +90,9 @@ moved AS (
 	UPDATE {s}.jobs p
 	SET pending = p.pending - m.n, completed = p.completed + m.completed, cancelled = p.cancelled + m.cancelled,
 		dead = p.dead + m.dead,
-		stalled_at = CASE WHEN m.dead > 0 AND p.on_dead <> 'proceed' AND p.dead + m.dead > p.tolerate_count
-			THEN coalesce(p.stalled_at, now()) ELSE p.stalled_at END,
+		stalled_at = CASE WHEN m.dead > 0 AND NOT ` + tolerated + ` THEN coalesce(p.stalled_at, now()) ELSE p.stalled_at END,
 		state = CASE
-			WHEN p.state <> 'waiting' OR NOT `+gate+` THEN p.state
+			WHEN p.state <> 'waiting' OR NOT ` + gate + ` THEN p.state
 			WHEN p.run_at > now() THEN 'scheduled'
 			ELSE 'ready' END
 	FROM moved m
@@ -99,8 +104,7 @@ moved AS (
 		dead = p.dead + m.dead
 	FROM moved m
 	WHERE p.id = m.parent_id
-)`, "(p.pending - m.n)", "(p.dead + m.dead)",
-	"(p.completed + p.cancelled + p.removed + p.dead + m.n)")
+)`
 
 // takeOut removes the rows whose fence still holds, by jobs_pkey, driven by the batch in ascending id. The
 // worker is compared in a way that no index serves, so that the running jobs' index is no temptation.
@@ -125,7 +129,7 @@ SELECT id, claim_seq, NULL::text FROM gone`
 
 // completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
 // results go away with it, and parents move on.
-var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
+const completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	INSERT INTO {s}.results (parent_id, child_id, round, kind, child_key, value)
 	SELECT parent_id, id, coalesce(parent_round, 1), kind, child_key, new_result
 	FROM gone WHERE parent_id IS NOT NULL AND new_result IS NOT NULL AND became = 'completed'
@@ -136,7 +140,7 @@ SELECT id, claim_seq, NULL::text FROM gone
 UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
-var burySQL = `WITH b AS (
+const burySQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
 		AS b(id, seq, new_reason, new_outcome, new_error, new_stack, new_fingerprint)
 ), gone AS (` + takeOut + `
