@@ -263,3 +263,25 @@ func TestAParentDoesNotRunForAnInterruptedChild(t *testing.T) {
 	k.await(r.ID, tree.Completed)
 	require.NoError(t, again.Stop(t.Context()))
 }
+
+func TestStopGivesUpOnADatabaseThatIsAwayForLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	started, goOn := make(chan struct{}), make(chan struct{})
+	k.onTask(func(context.Context, *engine.Job[task]) (any, error) {
+		close(started)
+		<-goOn
+		return nil, nil
+	})
+	w := k.begin(engine.WorkerConfig{Lease: time.Second})
+	id := k.insert(tree.New(task{})).ID
+	receive(t, started)
+	k.exec(`ALTER SCHEMA coppice RENAME TO away`)
+	close(goOn)
+	require.NoError(t, w.Stop(t.Context()))
+	receive(t, w.Done())
+	k.exec(`ALTER SCHEMA away RENAME TO coppice`)
+	row := k.await(id, tree.Running)
+	require.Equal(t, row.Worker, one[tree.WorkerID](k, `SELECT id FROM coppice.workers WHERE expires_at < now()`),
+		"it is left to whoever takes back the jobs of ended leases")
+}
