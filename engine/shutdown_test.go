@@ -225,7 +225,7 @@ func TestADeployLoopBurnsNoAttempts(t *testing.T) {
 	for i := range cycles {
 		w := k.begin(engine.WorkerConfig{Queues: slots(1 + i%8), Grace: []time.Duration{-1, time.Millisecond, time.Second}[i%3]})
 		before := one[int](k, `SELECT coalesce(sum(claim_seq), 0)::int FROM coppice.jobs`)
-		if rand.IntN(4) > 0 { //nolint:gosec // a test's dice
+		if rand.IntN(4) > 0 {
 			k.eventually(func() bool {
 				return one[int](k, `SELECT coalesce(sum(claim_seq), 0)::int FROM coppice.jobs`) != before
 			}, "nothing is claimed")
