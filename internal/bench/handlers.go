@@ -11,6 +11,7 @@ type noop struct {
 	N int `json:"n"` // its number
 }
 
+// Kind names it.
 func (noop) Kind() string { return "coppice.bench.noop" }
 
 // parent is the root of a tree of noops. Their numbers follow its own.
@@ -18,6 +19,7 @@ type parent struct {
 	N int `json:"n"`
 }
 
+// Kind names it.
 func (parent) Kind() string { return "coppice.bench.parent" }
 
 func (r *run) registry() (*engine.Registry, error) {
