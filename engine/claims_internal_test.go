@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
+)
+
+func claimOf(id tree.ID, seq int64) store.Claim {
+	return store.Claim{Fence: store.Fence{ID: id, Seq: seq}}
+}
+
+// startOn runs a handler's context for a claim and returns it.
+func startOn(t *testing.T, c *claims, f store.Fence) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	t.Cleanup(func() { cancel(nil) })
+	require.True(t, c.start(f, cancel))
+	return ctx
+}
+
+func TestAClaimThatACrashForgotGoesOnUnderItsNumber(t *testing.T) {
+	t.Parallel()
+	c := newClaims()
+	first := c.take([]store.Claim{claimOf(1, 1), claimOf(2, 1)})
+	require.Len(t, first, 2)
+	ctx := startOn(t, c, first[0].Fence)
+	again := c.take([]store.Claim{claimOf(1, 1), claimOf(2, 1), claimOf(3, 1)})
+	require.Equal(t, []store.Claim{claimOf(3, 1)}, again, "only what the worker does not hold yet runs")
+	require.NoError(t, ctx.Err(), "the handler goes on")
+	require.True(t, c.holds(first[0].Fence))
+	require.Equal(t, 3, c.size())
+}
+
+func TestAClaimUnderAHigherNumberCancelsTheOldHandler(t *testing.T) {
+	t.Parallel()
+	c := newClaims()
+	old := c.take([]store.Claim{claimOf(1, 1)})[0]
+	ctx := startOn(t, c, old.Fence)
+	now := c.take([]store.Claim{claimOf(1, 3)})
+	require.Len(t, now, 1)
+	require.ErrorIs(t, context.Cause(ctx), ErrClaimLost)
+	require.False(t, c.holds(old.Fence))
+	c.stop(old.Fence) // the old handler returns after the new claim
+	newCtx := startOn(t, c, now[0].Fence)
+	c.stop(old.Fence)
+	c.drop([]store.Ending{{Fence: old.Fence}})
+	require.True(t, c.holds(now[0].Fence), "what is written for the old claim does not end the new one")
+	require.NoError(t, newCtx.Err())
+	require.Equal(t, []tree.ID{1}, c.running())
+}
+
+func TestAClaimThatWasLostBeforeItsHandlerRanNeverStarts(t *testing.T) {
+	t.Parallel()
+	c := newClaims()
+	old := c.take([]store.Claim{claimOf(1, 1)})[0]
+	c.take([]store.Claim{claimOf(1, 2)})
+	require.False(t, c.start(old.Fence, func(error) {}))
+	c.loseAll()
+	require.False(t, c.start(store.Fence{ID: 1, Seq: 2}, func(error) {}))
+	require.Zero(t, c.size())
+}
+
+func TestLosingAllClaimsCancelsEveryHandler(t *testing.T) {
+	t.Parallel()
+	c := newClaims()
+	var running []context.Context
+	for id := range tree.ID(5) {
+		running = append(running, startOn(t, c, c.take([]store.Claim{claimOf(id, 1)})[0].Fence))
+	}
+	c.loseAll()
+	for _, ctx := range running {
+		require.True(t, errors.Is(context.Cause(ctx), ErrClaimLost))
+	}
+	require.Empty(t, c.running())
+}
+
+// TestAJobMayBeClaimedAgainBeforeItsLastOutcomeIsDropped has the settle's commit visible to a claim before the worker
+// hears of it.
+func TestAJobMayBeClaimedAgainBeforeItsLastOutcomeIsDropped(t *testing.T) {
+	t.Parallel()
+	c := newClaims()
+	old := c.take([]store.Claim{claimOf(1, 1)})[0]
+	startOn(t, c, old.Fence)
+	c.stop(old.Fence)
+	require.Len(t, c.take([]store.Claim{claimOf(1, 2)}), 1)
+	c.drop([]store.Ending{{Fence: old.Fence}})
+	require.True(t, c.holds(store.Fence{ID: 1, Seq: 2}))
+}

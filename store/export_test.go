@@ -1,0 +1,11 @@
+package store
+
+// StatementName names a statement of the hot path by its text; "" is none of them.
+func StatementName(s *Store, sql string) string {
+	return map[string]string{
+		s.claimSQL: "claim", s.promoteSQL: "promote", s.nextDueSQL: "next due", s.lockSQL: "lock",
+		s.lockDeadSQL: "lock dead", s.completeSQL: "complete", s.completeTree: "complete in trees", s.burySQL: "bury",
+		s.rescheduleSQL: "reschedule", s.sql(insertOnceSQL): "insert at once", s.sql(resultsSQL): "results",
+		s.sql(deadChildrenSQL): "dead children",
+	}[sql]
+}
