@@ -32,13 +32,25 @@ func (r Report) Text(w io.Writer) error {
 	totals.AppendRow(table.Row{"SHA-256", r.Sum.String()[:16] + "..."})
 
 	largest := newTable()
-	largest.AppendHeader(table.Row{"folder", "files", "bytes", "lines", "comment lines"})
+	largest.AppendHeader(table.Row{"folder", "files", "bytes", "lines", "comments"})
 	for _, f := range r.Largest {
-		largest.AppendRow(table.Row{f.Path, count(f.Files), count(f.Bytes), count(f.Lines), count(f.CommentLines)})
+		largest.AppendRow(table.Row{shorten(f.Path), count(f.Files), count(f.Bytes), count(f.Lines), count(f.CommentLines)})
 	}
 	_, err := fmt.Fprintf(w, "Totals of %s\n%s\n\nLargest folders, by the files directly in them\n%s\n",
 		r.Root, totals.Render(), largest.Render())
 	return err
+}
+
+// pathWidth keeps the table of folders within a terminal of 80 columns.
+const pathWidth = 33
+
+// shorten leaves out the middle of a long path: its beginning says where it is, its end what.
+func shorten(path string) string {
+	runes := []rune(path)
+	if len(runes) <= pathWidth {
+		return path
+	}
+	return string(runes[:pathWidth/3]) + "…" + string(runes[len(runes)-(pathWidth-pathWidth/3-1):])
 }
 
 // newTable returns a table whose first column is words and whose others are numbers.

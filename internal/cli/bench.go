@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
@@ -191,10 +190,8 @@ func benchFacts(b benchJSON) []fact {
 		{"time", fmt.Sprintf("%.2fs", b.Seconds)},
 		{"insert", fmt.Sprintf("%.2fs, %s jobs a second, before the clock started", b.InsertSeconds, count(int64(b.InsertsPerSecond)))},
 		{"worker", fmt.Sprintf("1, with %s at once; history %s", plural(b.MaxRunning, "handler", "handlers"), history)},
-		{"server", strings.Join([]string{
-			"PostgreSQL " + b.PostgreSQL, "synchronous_commit " + b.SynchronousCommit, "fsync " + b.Fsync,
-			"full_page_writes " + b.FullPageWrites, "shared_buffers " + b.SharedBuffers, "max_wal_size " + b.MaxWALSize,
-		}, ", ")},
+		{"server", fmt.Sprintf("PostgreSQL %s\nsynchronous_commit %s, fsync %s, full_page_writes %s\nshared_buffers %s, max_wal_size %s",
+			b.PostgreSQL, b.SynchronousCommit, b.Fsync, b.FullPageWrites, b.SharedBuffers, b.MaxWALSize)},
 		{"here", fmt.Sprintf("%s, %s, GOMAXPROCS %d, at most %s", b.Go, b.Platform, b.GOMAXPROCS,
 			plural(b.PoolConnections, "connection", "connections"))},
 	}

@@ -72,11 +72,12 @@ func (d *demo) answer(ctx context.Context, report sourcestats.Report) error {
 func (d *demo) facts() []fact {
 	j := d.said
 	seconds := func(s float64) string { return duration(time.Duration(s * float64(time.Second))) }
-	took := fmt.Sprintf("%s: %s until the database was there, %s for the jobs", seconds(j.Seconds), seconds(j.StartSeconds), seconds(j.JobsSeconds))
+	rate := ""
 	if j.JobsPerSecond > 0 && j.Jobs >= 1_000 { // fewer say nothing
-		took += fmt.Sprintf(" (%s a second)", count(int64(j.JobsPerSecond)))
+		rate = fmt.Sprintf(", %s a second", count(int64(j.JobsPerSecond)))
 	}
-	took += fmt.Sprintf(", %s for the plain walk", seconds(j.WalkSeconds))
+	took := fmt.Sprintf("%s in all\n%s until the database was there\n%s for the jobs%s\n%s for the plain walk",
+		seconds(j.Seconds), seconds(j.StartSeconds), seconds(j.JobsSeconds), rate, seconds(j.WalkSeconds))
 	facts := []fact{
 		{"jobs", fmt.Sprintf("%s completed, %s dead; %s", count(j.Completed), count(j.Dead), plural(j.Finalizers, "was a finalizer", "were finalizers"))},
 		{"time", took},
