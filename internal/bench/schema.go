@@ -24,6 +24,7 @@ const dropTime = 30 * time.Second
 // Errors of [WithSchema] that a person can do something about.
 var (
 	ErrBusy    = errors.New("another bench runs in this database: wait for it to end")
+	ErrLeft    = errors.New("the schema " + Schema + " is left in the database: the next bench drops it")
 	ErrForeign = errors.New("the schema " + Schema + " was not made by a bench, which would drop it: rename it or use another database")
 )
 
@@ -35,7 +36,7 @@ const markedSQL = `SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FRO
 
 // WithSchema makes [Schema] with the tables of this program's version, calls do, and drops it again, whatever do
 // returns and also if ctx has ended. What a killed bench left behind is dropped first. Errors: [ErrBusy],
-// [ErrForeign], do's, or the database's.
+// [ErrForeign], do's, the database's, and with any of these [ErrLeft] in the chain.
 func WithSchema(ctx context.Context, pool *pgxpool.Pool, do func(context.Context) error) (err error) {
 	// A connection of its own: the lock is held as long as it is.
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
@@ -66,7 +67,9 @@ func WithSchema(ctx context.Context, pool *pgxpool.Pool, do func(context.Context
 	defer func() {
 		after, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
 		defer cancel()
-		err = errors.Join(err, drop(after, conn))
+		if failed := drop(after, conn); failed != nil {
+			err = errors.Join(err, fmt.Errorf("%w: %w", ErrLeft, failed))
+		}
 	}()
 	// In one transaction, so that it never stands without its mark.
 	_, err = conn.Exec(ctx, fmt.Sprintf("BEGIN; CREATE SCHEMA %s; COMMENT ON SCHEMA %[1]s IS '%s'; COMMIT", Schema, mark),

@@ -135,10 +135,10 @@ func (a *App) measure(ctx context.Context, g *globals, o bench.Options) (out ben
 	var pg *pgconn.PgError
 	switch {
 	case ctx.Err() != nil:
-		if err == nil || errors.Is(err, context.Canceled) {
-			fmt.Fprintln(a.Err, "interrupted: nothing was measured, and nothing is left in the database")
-		} else {
+		if errors.Is(err, bench.ErrLeft) {
 			fmt.Fprintln(a.Err, "interrupted:", err)
+		} else {
+			fmt.Fprintln(a.Err, "interrupted: nothing was measured, and nothing is left in the database")
 		}
 		return out, ctx.Err()
 	case errors.As(err, &pg) && pg.Code == "42501": // insufficient privilege
