@@ -6,9 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patience is how long a broken store takes to fail a test, not how long a sound one takes.
-const patience = 20 * time.Second
-
 // awaitWaiting waits until n backends of the database wait for a lock.
 func (in *intake) awaitWaiting(n int) {
 	in.t.Helper()
