@@ -60,8 +60,7 @@ func TestOptionsAreStoredInTheirColumns(t *testing.T) {
 		require.InDelta(t, 0.25, row.BackoffJitter, 0)
 		require.Zero(t, *row.KeepFor)
 		require.Equal(t, []string{`q"b\c`, "{x,y}", "NULL", "木"}, row.Tags)
-		meta := string(row.Meta) // byte for byte
-		require.True(t, meta == `{"a":"\u003c","b":""}`, meta)
+		verbatim(t, `{"a":"\u003c","b":""}`, string(row.Meta))
 		require.Equal(t, tree.Proceed, row.OnDead)
 		require.Equal(t, tree.LostDeadLetter, row.OnLost)
 	},
