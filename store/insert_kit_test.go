@@ -185,3 +185,9 @@ func inSQL(ctx context.Context, db *sql.DB, f func(tx *sql.Tx) error) error {
 	}
 	return tx.Commit()
 }
+
+// verbatim compares JSON byte for byte.
+func verbatim(t testing.TB, want, got string) {
+	t.Helper()
+	require.Equal(t, want, got)
+}
