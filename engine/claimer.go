@@ -102,7 +102,7 @@ func (c *claimer) claim(ctx context.Context, n int) {
 	c.remember(got.Jobs, n, c.polled-started)
 }
 
-// remember decides where the next claim starts.
+// remember decides where the next claim starts (docs/internals.md, Claim: the cursor).
 func (c *claimer) remember(jobs []store.Claim, n int, took time.Duration) {
 	c.dry = len(jobs) < n && !c.promote
 	fromFront := c.after == nil
@@ -121,8 +121,10 @@ func (c *claimer) remember(jobs []store.Claim, n int, took time.Duration) {
 
 func (c *claimer) handOut(jobs []store.Claim) {
 	fresh := c.worker.held.take(jobs)
+	now := time.Now()
 	c.held.Add(int64(len(fresh)))
 	for i := range fresh {
+		fresh[i].TakenAt = now
 		c.work <- &fresh[i]
 	}
 }

@@ -18,8 +18,8 @@ type attempt struct {
 	err      error  // what the handler returned
 	panicked bool
 	stack    string
-	cause    error // context.Cause of the handler's context when it returned, if that had ended
-	ran      time.Duration
+	cause    error         // context.Cause of the handler's context when it returned, if that had ended
+	held     time.Duration // since the claim, which is when AgeLeft was measured
 	backoff  tree.Backoff
 }
 
@@ -31,7 +31,10 @@ func classify(a *attempt) store.Ending {
 	text := errorText(a.err)
 	e.Error = tree.CleanText(text, tree.MaxErrorBytes)
 	e.Stack = tree.CleanText(a.stack, tree.MaxStackBytes)
-	c := findControl(a.err)
+	var c *control
+	if !a.panicked { // a panic asks for nothing, whatever its value holds
+		c = findControl(a.err)
+	}
 	var undecodable *undecodableError
 	var badResult *badResultError
 	switch {
@@ -64,7 +67,7 @@ func classify(a *attempt) store.Ending {
 	switch {
 	case a.claim.Attempt >= a.claim.MaxAttempts:
 		return bury(e, tree.ReasonAttemptsSpent, e.Outcome)
-	case a.claim.HasAge && a.ran+delay > a.claim.AgeLeft:
+	case a.claim.HasAge && a.held+delay > a.claim.AgeLeft:
 		return bury(e, tree.ReasonAgeSpent, e.Outcome)
 	}
 	e.End, e.Delay = store.EndRetry, delay

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"log/slog"
-	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -158,9 +157,12 @@ func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
 }
 
 func queuesOf(plan *tree.Plan) []string {
+	seen := make(map[string]struct{}, 1)
 	var queues []string
 	for i := range plan.Specs {
-		if q := plan.Specs[i].Queue; len(queues) == 0 || !slices.Contains(queues, q) {
+		q := plan.Specs[i].Queue
+		if _, ok := seen[q]; !ok {
+			seen[q] = struct{}{}
 			queues = append(queues, q)
 		}
 	}

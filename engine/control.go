@@ -87,21 +87,32 @@ func walk(err error, visit func(error) bool) bool {
 			if visit(e) {
 				return true
 			}
-			switch w := e.(type) { //nolint:errorlint // this is the unwrapping itself
-			case interface{ Unwrap() error }:
-				e = w.Unwrap()
-			case interface{ Unwrap() []error }:
-				for _, inner := range w.Unwrap() {
-					if step(inner) {
-						return true
-					}
+			one, many := unwrap(e)
+			for _, inner := range many {
+				if step(inner) {
+					return true
 				}
-				return false
-			default:
-				return false
 			}
+			e = one
 		}
 		return false
 	}
 	return step(err)
+}
+
+// unwrap returns what err wraps: one error or several, or nothing, also when its method panics. Chains come from
+// users' code and are walked after the handler has ended, where nothing else would stop a panic.
+func unwrap(err error) (one error, many []error) {
+	defer func() {
+		if recover() != nil {
+			one, many = nil, nil
+		}
+	}()
+	switch w := err.(type) { //nolint:errorlint // this is the unwrapping itself
+	case interface{ Unwrap() error }:
+		return w.Unwrap(), nil
+	case interface{ Unwrap() []error }:
+		return nil, w.Unwrap()
+	}
+	return nil, nil
 }

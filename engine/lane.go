@@ -97,7 +97,7 @@ func (l *lane) runOne(claim *store.Claim) {
 		l.observe(time.Since(started))
 		// The claimer sleeps while the lane is full; it is told when about half of what it may hold has
 		// been eaten, or a slot is free.
-		if left := l.held.Add(-1); left <= int64(l.lowWater()) {
+		if left := l.held.Add(-1); left <= int64(l.lowWater(l.ahead())) {
 			l.nudge()
 		}
 	}()
@@ -129,8 +129,8 @@ func (l *lane) ahead() int {
 	return int(min(int64(prefetchFor/mean)*int64(l.slots), maxPrefetch))
 }
 
-func (l *lane) lowWater() int {
-	if ahead := l.ahead(); ahead > 0 {
+func (l *lane) lowWater(ahead int) int {
+	if ahead > 0 {
 		return (l.slots + ahead) / 2
 	}
 	return l.slots - 1
@@ -141,8 +141,10 @@ func (l *lane) loop(ctx context.Context) {
 	defer close(l.work)
 	c := claimer{lane: l, promote: true}
 	for ctx.Err() == nil {
-		want := l.slots + l.ahead() - int(l.held.Load())
-		full := int(l.held.Load()) > l.lowWater() || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
+		// Read once: what the slots do meanwhile must not make the answers disagree.
+		held, ahead := int(l.held.Load()), l.ahead()
+		want := l.slots + ahead - held
+		full := held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
 		if full || (c.dry && !l.poked.Load() && !c.isDue()) {
 			c.wait(ctx, full)
 			continue

@@ -7,21 +7,28 @@ import (
 	"github.com/coppicehq/coppice/store"
 )
 
-// keepLease renews the worker's lease every third of it. A worker that could not for a whole lease, by its own
-// monotonic clock, must assume that others take its jobs: it cancels its handlers itself. Every beat
-// also refreshes what the queues' rows say.
+// keepLease renews the worker's lease every third of it. A worker that could not for a whole lease, by its
+// own monotonic clock, must assume that others take its jobs: it cancels its handlers itself. Every beat
+// also refreshes what the queues' rows say. docs/internals.md, Lease, has the protocol.
 func (w *Worker) keepLease(ctx context.Context) {
+	renewed := w.sinceStart()
 	ticker := time.NewTicker(w.config.Lease / 3)
 	defer ticker.Stop()
-	renewed := w.sinceStart()
+	fence := time.NewTimer(w.config.Lease)
+	defer fence.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-fence.C:
+			w.config.Logger.Warn("coppice: the lease could not be renewed in time; handlers are cancelled")
+			w.held.loseAll()
+			continue
 		case <-ticker.C:
 		}
-		asked := w.sinceStart()
-		held, err := w.beat(ctx)
+		asked := w.sinceStart() // the database counts from a later moment, so this is the careful one
+		// The beat must not outlast the lease that it renews.
+		held, err := w.beat(ctx, min(w.config.Lease/3, max(renewed+w.config.Lease-asked, minBeat)))
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -30,25 +37,32 @@ func (w *Worker) keepLease(ctx context.Context) {
 		case err == nil:
 			w.config.Logger.Warn("coppice: the lease was lost; handlers are cancelled and the worker registers anew")
 			w.held.loseAll()
-			if err := w.register(ctx); err == nil {
-				renewed = w.sinceStart()
+			asked = w.sinceStart()
+			if err := w.register(ctx); err != nil {
+				continue
 			}
+			renewed = asked
 		default:
 			w.config.Logger.Warn("coppice: lease not renewed; trying again", "error", err)
+			continue
 		}
-		if w.sinceStart()-renewed >= w.config.Lease {
-			w.held.loseAll()
-		}
+		fence.Reset(renewed + w.config.Lease - w.sinceStart())
 	}
 }
 
-func (w *Worker) beat(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, w.config.Lease/3)
-	defer cancel()
-	held, err := w.client.store.Beat(ctx, w.ID(), w.config.Lease, w.releasing.Load())
+// minBeat is how long a beat may take when the lease is over anyhow.
+const minBeat = 100 * time.Millisecond
+
+// beat renews the lease within limit, and does what is due with every beat.
+func (w *Worker) beat(ctx context.Context, limit time.Duration) (bool, error) {
+	limited, cancel := context.WithTimeout(ctx, limit)
+	held, err := w.client.store.Beat(limited, w.ID(), w.config.Lease, w.releasing.Load())
+	cancel()
 	if err != nil || !held {
 		return held, err
 	}
+	ctx, cancel = context.WithTimeout(ctx, w.config.Lease/3)
+	defer cancel()
 	if err := w.refreshQueues(ctx); err != nil {
 		w.config.Logger.Debug("coppice: queues not read", "error", err)
 	}

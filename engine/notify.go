@@ -15,7 +15,7 @@ import (
 // transactions that insert and settle nor once for each of them.
 const notifyEvery = 10 * time.Millisecond
 
-// notifier sends the names of queues that got work, coalesced.
+// notifier sends the names of queues that got work, coalesced (docs/internals.md, Wake-up).
 type notifier struct {
 	store  *store.Store
 	logger *slog.Logger

@@ -69,8 +69,8 @@ func HandlerBackoff(b tree.Backoff) HandlerOption {
 // result, encoded as JSON, for its parent's Finalize; [None] stores nothing. Errors: [ErrRegistered], or
 // what is wrong with the kind or an option.
 func Work[A tree.Args, R any](reg *Registry, f func(ctx context.Context, job *Job[A]) (R, error), options ...HandlerOption) error {
-	if f == nil {
-		return fmt.Errorf("coppice: the handler is nil")
+	if reg == nil || f == nil {
+		return errors.New("coppice: registering needs a registry and a handler; one is nil")
 	}
 	return add[A](reg, reg.works, options, func(ctx context.Context, info *JobInfo, claim *store.Claim, _ *Children) ([]byte, error) {
 		job, err := decode[A](info, claim)
@@ -88,8 +88,8 @@ func Work[A tree.Args, R any](reg *Registry, f func(ctx context.Context, job *Jo
 // Finalize registers the handler that runs jobs of A's kind that have children, after all of them have
 // settled. Errors as for [Work].
 func Finalize[A tree.Args, R any](reg *Registry, f func(ctx context.Context, job *Job[A], kids *Children) (R, error), options ...HandlerOption) error {
-	if f == nil {
-		return fmt.Errorf("coppice: the handler is nil")
+	if reg == nil || f == nil {
+		return errors.New("coppice: registering needs a registry and a handler; one is nil")
 	}
 	return add[A](reg, reg.rolls, options, func(ctx context.Context, info *JobInfo, claim *store.Claim, kids *Children) ([]byte, error) {
 		job, err := decode[A](info, claim)
@@ -126,22 +126,25 @@ func add[A tree.Args](reg *Registry, into map[string]*handler, options []Handler
 		return fmt.Errorf("coppice: register a handler: %w", err)
 	}
 	h := &handler{kind: kind, run: run}
+	var wrong []error
 	for _, option := range options {
+		if option == nil {
+			wrong = append(wrong, errors.New("an option is nil"))
+			continue
+		}
 		option(&h.options)
 	}
-	if err := h.options.check(); err != nil {
-		return fmt.Errorf("coppice: register the handler of %q: %w", kind, err)
-	}
+	wrong = append(wrong, h.options.check()...)
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	names := append([]string{kind}, h.options.aliases...)
 	for i, name := range names {
-		if err := tree.CheckKind(name); err != nil {
-			return fmt.Errorf("coppice: register the handler of %q: alias: %w", kind, err)
-		}
 		if _, taken := into[name]; taken || slices.Contains(names[:i], name) {
-			return fmt.Errorf("%w: %q", ErrRegistered, name)
+			wrong = append(wrong, fmt.Errorf("%w: %q", ErrRegistered, name))
 		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("coppice: register the handler of %q: %w", kind, errors.Join(wrong...))
 	}
 	for _, name := range names {
 		into[name] = h
@@ -149,16 +152,22 @@ func add[A tree.Args](reg *Registry, into map[string]*handler, options []Handler
 	return nil
 }
 
-func (o *handlerOptions) check() error {
+// check lists everything that is wrong.
+func (o *handlerOptions) check() (wrong []error) {
+	for _, alias := range o.aliases {
+		if err := tree.CheckKind(alias); err != nil {
+			wrong = append(wrong, fmt.Errorf("alias: %w", err))
+		}
+	}
 	if o.timeout != tree.NoTimeout && (o.timeout < 0 || o.timeout > tree.MaxDuration) {
-		return fmt.Errorf("timeout %v is outside 0 to %v; for none use tree.NoTimeout", o.timeout, tree.MaxDuration)
+		wrong = append(wrong, fmt.Errorf("timeout %v is outside 0 to %v; for none use tree.NoTimeout", o.timeout, tree.MaxDuration))
 	}
 	if o.backoff != nil {
 		if err := o.backoff.Check(); err != nil {
-			return fmt.Errorf("backoff: %w", err)
+			wrong = append(wrong, fmt.Errorf("backoff: %w", err))
 		}
 	}
-	return nil
+	return wrong
 }
 
 // kindOf asks the zero value of A for its kind; a pointer type is asked through a new value.
@@ -213,6 +222,9 @@ func encode(result any) ([]byte, error) {
 	}
 	if string(raw) == "null" {
 		return nil, nil
+	}
+	if err := tree.CheckStrings(result, raw); err != nil {
+		return nil, &badResultError{err}
 	}
 	return raw, nil
 }

@@ -45,7 +45,6 @@ func (w *Worker) conclude(a *attempt) {
 
 // try calls the handler within the job's timeout and fills in what came of it, whatever user code does.
 func (w *Worker) try(ctx context.Context, a *attempt) {
-	started := time.Now()
 	h := w.works[a.claim.Kind]
 	if a.claim.Round > 0 {
 		h = w.rolls[a.claim.Kind]
@@ -65,7 +64,7 @@ func (w *Worker) try(ctx context.Context, a *attempt) {
 		if p := recover(); p != nil || !returned {
 			a.panicked, a.stack, a.err, a.result = true, string(debug.Stack()), panicError(p), nil
 		}
-		a.cause, a.ran = endedBy(ctx), time.Since(started)
+		a.cause, a.held = endedBy(ctx), time.Since(a.claim.TakenAt)
 	}()
 	a.err = chain(func(ctx context.Context, info *JobInfo) (err error) {
 		a.result, err = h.run(ctx, info, a.claim, w.childrenOf(a.claim))

@@ -222,7 +222,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 // stopLinger is how long Stop waits, once its context has ended, for handlers that return when theirs does.
 const stopLinger = 250 * time.Millisecond
 
-// end takes the worker apart, in the order that loses nothing.
+// end takes the worker apart, in the order that loses nothing (docs/internals.md, Stop).
 func (w *Worker) end() {
 	w.client.removeWaker(w)
 	w.stopClaims()
@@ -236,8 +236,14 @@ func (w *Worker) end() {
 		w.slots.Wait()
 	}
 	w.settler.close()
-	<-w.settler.done
+	select {
+	case <-w.settler.done:
+	case <-time.After(w.config.Lease):
+		// The database is gone, and what is not written by now may be others' to do again.
+		w.config.Logger.Warn("coppice: the worker stops without having written every outcome; those jobs run again when its lease is over")
+	}
 	w.stopUpkeep()
+	<-w.settler.done
 	w.upkeep.Wait()
 	w.cancelHandlers(ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -121,7 +121,9 @@ CREATE INDEX dead_jobs_tree ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (root_id, 
 -- The list of trees whose root is dead.
 CREATE INDEX dead_jobs_roots ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (id)
   WHERE parent_id IS NULL AND round > 0;
+-- The list of dead letters, of one queue and of all.
 CREATE INDEX dead_jobs_queue ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (queue, failed_at, id);
+CREATE INDEX dead_jobs_failed ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (failed_at, id);
 
 -- Results of children, kept for their parent's roll-up and removed when it completes.
 CREATE TABLE "${COPPICE_SCHEMA:-coppice}".results (

@@ -14,29 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/migrations"
 )
 
+func TestMain(m *testing.M) { testdb.Main(m) }
+
 // database creates an empty database that goes away with the test, and returns a
-// pool on it.
+// pool on it, as its owner.
 func database(t *testing.T) *pgxpool.Pool {
 	t.Helper()
-	ctx := t.Context()
-	admin, err := pgx.Connect(ctx, testURL(t))
-	require.NoError(t, err)
-	name := "coppice_" + strings.ToLower(rand.Text())
-	_, err = admin.Exec(ctx, "CREATE DATABASE "+name)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		ctx := context.Background()
-		_, err := admin.Exec(ctx, "DROP DATABASE "+name+" WITH (FORCE)")
-		assert.NoError(t, err)
-		assert.NoError(t, admin.Close(ctx))
-	})
-	config, err := pgxpool.ParseConfig(testURL(t))
-	require.NoError(t, err)
-	config.ConnConfig.Database = name
-	return connect(t, config)
+	return testdb.NewWith(t, testdb.Empty{}).Pool
 }
 
 // connect returns a pool that is closed with the test.
@@ -335,7 +323,10 @@ func TestUpGivesUpWaitingWithItsContext(t *testing.T) {
 
 func TestUpNeedsNoRightToCreateASchemaThatExists(t *testing.T) {
 	t.Parallel()
-	ctx, pool := t.Context(), database(t)
+	ctx := t.Context()
+	admin, err := pgxpool.ParseConfig(testdb.NewWith(t, testdb.Empty{}).Admin)
+	require.NoError(t, err)
+	pool := connect(t, admin)
 	role := "role_" + strings.ToLower(rand.Text())
 	exec(t, pool, "CREATE ROLE "+role+" LOGIN PASSWORD 'oak'")
 	t.Cleanup(func() {
@@ -346,7 +337,7 @@ func TestUpNeedsNoRightToCreateASchemaThatExists(t *testing.T) {
 	config.ConnConfig.User, config.ConnConfig.Password = role, "oak"
 	m := migrator(t, connect(t, config), migrations.DefaultSchema)
 
-	_, err := m.Up(ctx)
+	_, err = m.Up(ctx)
 	require.ErrorContains(t, err, `CREATE SCHEMA "coppice" AUTHORIZATION`, "the error says what an administrator can do")
 
 	exec(t, pool, "CREATE SCHEMA coppice AUTHORIZATION "+role)

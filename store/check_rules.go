@@ -34,7 +34,7 @@ type rule struct {
 
 // gateOpen says of a row of jobs that nothing keeps its finalizer from running.
 const gateOpen = `(pending = 0 AND sealed AND (dead = 0 OR on_dead = 'proceed' OR dead <= tolerate_count
-	OR dead <= tolerate_ratio * (completed + dead + cancelled + removed)))`
+	OR dead <= tolerate_ratio::numeric * (completed + dead + cancelled + removed)))`
 
 // gateDetail is what gateOpen looked at, in words.
 const gateDetail = `format('it is %s in round %s, with pending %s and %s of %s settled children dead; on_dead is %s, %s',

@@ -43,6 +43,7 @@ type Claim struct {
 	Removed     int
 	CreatedAt   time.Time
 	Position    Position
+	TakenAt     time.Time // for the caller, who may note when it had the claim; Claim leaves it zero
 }
 
 // InTree reports whether settling the job touches another job's row.
@@ -131,10 +132,10 @@ SELECT coalesce((
 	WHERE j.queue = $1::text AND j.state = 'scheduled' AND NOT j.held AND j.run_at > now()
 	ORDER BY j.run_at LIMIT 1), -1)`
 
-// Claim takes ready jobs of one queue for a worker. The claim is committed and read to the end when it
-// returns, so a job may be run and settled at once. Its commit does not wait for the disk: a crash of the
-// server that forgets a claim leaves the job ready, and the fence, which is worker and number together,
-// keeps the forgotten claim's outcome apart from another worker's.
+// Claim takes ready jobs of one queue for a worker (docs/internals.md, Claim). The claim is committed and
+// read to the end when it returns, so a job may be run and settled at once. Its commit does not wait for
+// the disk: a crash of the server that forgets a claim leaves the job ready, and the fence, which is worker
+// and number together, keeps the forgotten claim's outcome apart from another worker's.
 func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 	after := Position{Priority: tree.MinPriority, ID: -1}
 	runAt := pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}

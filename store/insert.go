@@ -18,31 +18,16 @@ type Inserted struct {
 	Duplicate bool // a live job held its dedup key: ID is that job's, and nothing was inserted for the spec
 }
 
-// DuplicateError refuses a tree, whole, because a live job holds the dedup key of one of its nodes.
-type DuplicateError struct {
-	Path string  // the node, as tree.Plan.Path gives it
-	Key  string  // its dedup key
-	ID   tree.ID // the live job that holds the key; 0 when it could not be seen from this transaction
-}
-
-func (e *DuplicateError) Error() string {
-	holder := "a live job"
-	if e.ID != 0 {
-		holder = fmt.Sprintf("live job %d", e.ID)
-	}
-	return fmt.Sprintf("coppice: the tree was not inserted: dedup key %q of %s is held by %s; wait for that job, or give the node another key",
-		e.Key, e.Path, holder)
-}
-
 // bulk is the size from which a plan without dedup keys is streamed with COPY.
 const bulk = 400
 
 // chunk bounds the arrays of one INSERT.
 const chunk = 5_000
 
-// Insert writes a plan in one transaction of its own. A single job (a root without children) whose dedup key
-// is held is answered with the holder's id; a tree in which a key is held is refused whole with
-// [*DuplicateError]. Locks: none but the rows it makes and their unique keys, in ascending order of key.
+// Insert writes a plan in one transaction of its own (docs/internals.md, Insert). A single job (a root
+// without children) whose dedup key is held is answered with the holder's id; a tree in which a key is held
+// is refused whole with [*DuplicateError]. Locks: none but the rows it makes and their unique keys, in
+// ascending order of key.
 func (s *Store) Insert(ctx context.Context, plan *tree.Plan) ([]Inserted, error) {
 	if len(plan.Specs) == 0 {
 		return nil, nil
@@ -50,7 +35,7 @@ func (s *Store) Insert(ctx context.Context, plan *tree.Plan) ([]Inserted, error)
 	if len(plan.Specs) >= bulk && !hasDedup(plan) {
 		return s.insertBulk(ctx, plan)
 	}
-	if len(plan.Specs) <= chunk && !hasDedup(plan) {
+	if !hasDedup(plan) {
 		// One statement is a transaction of its own: one round trip, and isolation does not matter to
 		// rows that nobody else can know of yet.
 		var out []Inserted
@@ -62,12 +47,9 @@ func (s *Store) Insert(ctx context.Context, plan *tree.Plan) ([]Inserted, error)
 		})
 		return out, wrapInsert(err)
 	}
-	var out []Inserted
-	err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
-		out, err = s.insertIn(ctx, pgxTx{tx}, plan)
-		return err
+	return s.insertKeyed(ctx, plan, func(f func(Tx) error) error {
+		return s.atomically(ctx, func(tx pgx.Tx) error { return f(pgxTx{tx}) })
 	})
-	return out, wrapInsert(err)
 }
 
 // InsertTx writes a plan in the caller's transaction, like [Store.Insert]; nothing is visible to workers
@@ -76,8 +58,25 @@ func (s *Store) InsertTx(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserte
 	if len(plan.Specs) == 0 {
 		return nil, nil
 	}
-	out, err := s.insertIn(ctx, tx, plan)
-	return out, wrapInsert(err)
+	if hasDedup(plan) {
+		out, err := s.insertKeyed(ctx, plan, func(f func(Tx) error) error { return tx.guard(ctx, f) })
+		return out, snapshotTooOld(err)
+	}
+	var out []Inserted
+	var err error
+	if len(plan.Specs) <= chunk {
+		out, err = s.insertAtOnce(ctx, tx, plan)
+	} else {
+		// A part of a plan that takes several statements must not stay behind: the caller may commit.
+		err = tx.guard(ctx, func(tx Tx) (err error) {
+			out, err = s.insertChunks(ctx, tx, plan)
+			return err
+		})
+	}
+	if err != nil {
+		return nil, wrapInsert(err)
+	}
+	return out, nil
 }
 
 func wrapInsert(err error) error {
@@ -86,25 +85,6 @@ func wrapInsert(err error) error {
 		return err
 	}
 	return fmt.Errorf("insert jobs: %w", err)
-}
-
-func hasDedup(plan *tree.Plan) bool {
-	return slices.ContainsFunc(plan.Specs, func(s tree.Spec) bool { return s.DedupKey != "" })
-}
-
-func (s *Store) insertIn(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
-	if !hasDedup(plan) {
-		if len(plan.Specs) <= chunk {
-			return s.insertAtOnce(ctx, tx, plan)
-		}
-		return s.insertChunks(ctx, tx, plan)
-	}
-	var out []Inserted
-	err := tx.guard(ctx, func(tx Tx) (err error) {
-		out, err = s.insertKeyed(ctx, tx, plan)
-		return err
-	})
-	return out, err
 }
 
 // insertText is the INSERT, from arrays, one element a spec. The expressions for id, parent and root differ
@@ -140,11 +120,6 @@ var insertOnceSQL = insertText(`WITH drawn AS MATERIALIZED (
 // insertKnownSQL takes ids that were drawn before.
 var insertKnownSQL = insertText(``, `n.id`, `n.parent`, `n.root`, ``, ` RETURNING id`)
 
-// insertKeyedSQL takes ids that were drawn before and leaves out whose dedup key is held (jobs_dedup). Keys
-// are taken in ascending order, so that two batches of the same keys cannot wait for each other.
-var insertKeyedSQL = insertText(``, `n.id`, `n.parent`, `n.root`, ``, ` ORDER BY n.dedup_key COLLATE "C" NULLS FIRST, n.n
-	ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING RETURNING id`)
-
 const drawSQL = `SELECT array(SELECT nextval({seq}) FROM generate_series(1, $1::integer))`
 
 // querier is the part of a Tx that runs a statement.
@@ -153,7 +128,7 @@ type querier interface {
 }
 
 func (s *Store) insertAtOnce(ctx context.Context, q querier, plan *tree.Plan) ([]Inserted, error) {
-	args := append(specArgs(plan, 0, len(plan.Specs), nil), int32(len(plan.Specs)))
+	args := append(specArgs(plan, places(plan), nil), int32(len(plan.Specs)))
 	var ids []int64
 	err := q.query(ctx, s.sql(insertOnceSQL), args, readIDs(&ids))
 	if err != nil {
@@ -173,78 +148,12 @@ func (s *Store) insertChunks(ctx context.Context, tx Tx, plan *tree.Plan) ([]Ins
 	if err != nil {
 		return nil, err
 	}
-	for from := 0; from < len(ids); from += chunk {
-		args := specArgs(plan, from, min(from+chunk, len(ids)), ids)
-		if err := tx.query(ctx, s.sql(insertKnownSQL), args, drain); err != nil {
+	for part := range slices.Chunk(places(plan), chunk) {
+		if err := tx.query(ctx, s.sql(insertKnownSQL), specArgs(plan, part, ids), drain); err != nil {
 			return nil, err
 		}
 	}
 	return fresh(ids), nil
-}
-
-// insertKeyed inserts a plan with dedup keys. What was left out because its key is held is looked up by a
-// new statement, which sees what has committed since; a holder that ended meanwhile frees the key, so
-// then the insert is tried again.
-func (s *Store) insertKeyed(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
-	ids, err := s.draw(ctx, tx, len(plan.Specs))
-	if err != nil {
-		return nil, err
-	}
-	made := make(map[int64]struct{}, len(ids))
-	for from := 0; from < len(ids); from += chunk {
-		args := specArgs(plan, from, min(from+chunk, len(ids)), ids)
-		err := tx.query(ctx, s.sql(insertKeyedSQL), args, readSet(made))
-		if err != nil {
-			return nil, err
-		}
-	}
-	out := fresh(ids)
-	for i := range plan.Specs {
-		if _, ok := made[ids[i]]; ok {
-			continue
-		}
-		if out[i], err = s.holder(ctx, tx, plan, i, ids); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// holder answers for spec i, whose key was held when the batch went in.
-func (s *Store) holder(ctx context.Context, tx Tx, plan *tree.Plan, i int, ids []int64) (Inserted, error) {
-	spec := &plan.Specs[i]
-	inTree := spec.Parent >= 0 || spec.Children > 0
-	for range maxTries {
-		var id int64
-		// By jobs_dedup; locks nothing.
-		err := tx.query(ctx, s.sql(`SELECT id FROM {s}.jobs WHERE dedup_key = $1::text`), []any{spec.DedupKey},
-			func(rows scanner) error {
-				for rows.Next() {
-					if err := rows.Scan(&id); err != nil {
-						return err
-					}
-				}
-				return rows.Err()
-			})
-		if err != nil {
-			return Inserted{}, err
-		}
-		if inTree {
-			return Inserted{}, &DuplicateError{Path: plan.Path(i), Key: spec.DedupKey, ID: tree.ID(id)}
-		}
-		if id != 0 {
-			return Inserted{ID: tree.ID(id), Duplicate: true}, nil
-		}
-		made := make(map[int64]struct{}, 1)
-		if err := tx.query(ctx, s.sql(insertKeyedSQL), specArgs(plan, i, i+1, ids), readSet(made)); err != nil {
-			return Inserted{}, err
-		}
-		if len(made) == 1 {
-			return Inserted{ID: tree.ID(ids[i])}, nil
-		}
-	}
-	return Inserted{}, fmt.Errorf("dedup key %q is held by a job that this transaction cannot see; use the isolation READ COMMITTED, or insert outside the transaction",
-		spec.DedupKey)
 }
 
 func fresh(ids []int64) []Inserted {
@@ -287,19 +196,6 @@ func readIDs(ids *[]int64) func(scanner) error {
 			if err := rows.Scan(idArray{ids}); err != nil {
 				return err
 			}
-		}
-		return rows.Err()
-	}
-}
-
-func readSet(set map[int64]struct{}) func(scanner) error {
-	return func(rows scanner) error {
-		for rows.Next() {
-			var id int64
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
-			set[id] = struct{}{}
 		}
 		return rows.Err()
 	}

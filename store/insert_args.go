@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -13,66 +12,75 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
-// specArgs turns specs from to to of the plan into the array parameters of insertText. Without ids, parents
-// and roots are places in the plan, from 1; with ids they are ids.
-func specArgs(plan *tree.Plan, from, to int, ids []int64) []any {
-	specs := plan.Specs[from:to]
-	id := make([]*int64, len(specs))
-	parent, root := make([]*int64, len(specs)), make([]int64, len(specs))
-	for i := range specs {
-		s := &specs[i]
+// places lists the places of a plan's specs, in order.
+func places(plan *tree.Plan) []int {
+	all := make([]int, len(plan.Specs))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// specArgs turns the specs at some places of the plan into the array parameters of insertText. Without ids,
+// parents and roots are places in the plan, from 1; with ids, one for every spec of the plan, they are
+// ids.
+func specArgs(plan *tree.Plan, at []int, ids []int64) []any {
+	id := make([]*int64, len(at))
+	parent, root := make([]*int64, len(at)), make([]int64, len(at))
+	for n, i := range at {
+		s := &plan.Specs[i]
 		if ids == nil {
-			root[i] = int64(s.Root + 1)
+			root[n] = int64(s.Root + 1)
 			if s.Parent >= 0 {
 				place := int64(s.Parent + 1)
-				parent[i] = &place
+				parent[n] = &place
 			}
 			continue
 		}
-		id[i], root[i] = &ids[from+i], ids[s.Root]
+		id[n], root[n] = &ids[i], ids[s.Root]
 		if s.Parent >= 0 {
-			parent[i] = &ids[s.Parent]
+			parent[n] = &ids[s.Parent]
 		}
 	}
 	return []any{
-		each(specs, func(s *tree.Spec) int32 { return int32(s.Children) }),
-		each(specs, func(s *tree.Spec) bool { return s.Finalizes }),
-		each(specs, func(s *tree.Spec) string { return s.Kind }),
-		each(specs, func(s *tree.Spec) string { return string(s.Args) }),
-		each(specs, func(s *tree.Spec) string { return s.Queue }),
-		each(specs, func(s *tree.Spec) int32 { return int32(s.Priority) }),
-		each(specs, func(s *tree.Spec) *int64 { return orNullMillis(s.Delay) }),
-		each(specs, dueAt),
-		each(specs, func(s *tree.Spec) int32 { return int32(s.MaxAttempts) }),
-		each(specs, func(s *tree.Spec) *int64 { return orNullMillis(s.Timeout) }),
-		each(specs, func(s *tree.Spec) *int64 { return orNullMillis(s.MaxAge) }),
-		each(specs, func(s *tree.Spec) *int64 {
+		each(plan, at, func(s *tree.Spec) int32 { return int32(s.Children) }),
+		each(plan, at, func(s *tree.Spec) bool { return s.Finalizes }),
+		each(plan, at, func(s *tree.Spec) string { return s.Kind }),
+		each(plan, at, func(s *tree.Spec) string { return string(s.Args) }),
+		each(plan, at, func(s *tree.Spec) string { return s.Queue }),
+		each(plan, at, func(s *tree.Spec) int32 { return int32(s.Priority) }),
+		each(plan, at, func(s *tree.Spec) *int64 { return orNullMillis(s.Delay) }),
+		each(plan, at, dueAt),
+		each(plan, at, func(s *tree.Spec) int32 { return int32(s.MaxAttempts) }),
+		each(plan, at, func(s *tree.Spec) *int64 { return orNullMillis(s.Timeout) }),
+		each(plan, at, func(s *tree.Spec) *int64 { return orNullMillis(s.MaxAge) }),
+		each(plan, at, func(s *tree.Spec) *int64 {
 			return ofBackoff(s, func(b *tree.Backoff) int64 { return millisUp(b.Base) })
 		}),
-		each(specs, func(s *tree.Spec) *int64 {
+		each(plan, at, func(s *tree.Spec) *int64 {
 			return ofBackoff(s, func(b *tree.Backoff) int64 { return millisUp(b.Cap) })
 		}),
-		each(specs, func(s *tree.Spec) *float32 {
+		each(plan, at, func(s *tree.Spec) *float32 {
 			return ofBackoff(s, func(b *tree.Backoff) float32 { return float32(b.Factor) })
 		}),
-		each(specs, func(s *tree.Spec) *float32 {
+		each(plan, at, func(s *tree.Spec) *float32 {
 			return ofBackoff(s, func(b *tree.Backoff) float32 { return float32(b.Jitter) })
 		}),
-		each(specs, func(s *tree.Spec) *string { return orNull(s.DedupKey) }),
-		each(specs, func(s *tree.Spec) *string { return orNull(s.ChildKey) }),
-		each(specs, func(s *tree.Spec) *string { return arrayLiteral(s.Tags) }),
-		each(specs, func(s *tree.Spec) *string { return metaJSON(s.Meta) }),
-		each(specs, keepFor),
-		each(specs, func(s *tree.Spec) string { return string(s.OnDead) }),
-		each(specs, func(s *tree.Spec) string { return string(s.OnLost) }),
+		each(plan, at, func(s *tree.Spec) *string { return orNull(s.DedupKey) }),
+		each(plan, at, func(s *tree.Spec) *string { return orNull(s.ChildKey) }),
+		each(plan, at, func(s *tree.Spec) *string { return arrayLiteral(s.Tags) }),
+		each(plan, at, func(s *tree.Spec) *string { return metaJSON(s.Meta) }),
+		each(plan, at, keepFor),
+		each(plan, at, func(s *tree.Spec) string { return string(s.OnDead) }),
+		each(plan, at, func(s *tree.Spec) string { return string(s.OnLost) }),
 		id, parent, root,
 	}
 }
 
-func each[T any](specs []tree.Spec, f func(*tree.Spec) T) []T {
-	out := make([]T, len(specs))
-	for i := range specs {
-		out[i] = f(&specs[i])
+func each[T any](plan *tree.Plan, at []int, f func(*tree.Spec) T) []T {
+	out := make([]T, len(at))
+	for n, i := range at {
+		out[n] = f(&plan.Specs[i])
 	}
 	return out
 }
@@ -99,7 +107,11 @@ func orNullMillis(d time.Duration) *int64 {
 
 // millisUp rounds up: a wait that was asked for is never cut to nothing.
 func millisUp(d time.Duration) int64 {
-	return int64(math.Ceil(float64(d) / float64(time.Millisecond)))
+	ms := d / time.Millisecond
+	if d%time.Millisecond > 0 {
+		ms++
+	}
+	return int64(ms)
 }
 
 func keepFor(s *tree.Spec) *int64 {
@@ -111,7 +123,7 @@ func keepFor(s *tree.Spec) *int64 {
 }
 
 func dueAt(s *tree.Spec) pgtype.Timestamptz {
-	return pgtype.Timestamptz{Time: s.DueAt, Valid: !s.DueAt.IsZero()}
+	return pgtype.Timestamptz{Time: s.DueAt, Valid: !s.DueAt.IsZero()} // cut to microseconds on its way
 }
 
 // arrayLiteral writes words as a PostgreSQL array, for a parameter that is itself an element of one.

@@ -56,9 +56,9 @@ func (b *bulkRows) Err() error { return nil }
 func (b *bulkRows) Values() ([]any, error) {
 	i := b.next - 1
 	s := &b.plan.Specs[i]
-	runAt := s.DueAt
-	if runAt.IsZero() {
-		runAt = b.now.Add(s.Delay)
+	runAt := s.DueAt.Truncate(time.Microsecond) // the unit of timestamptz, also in the comparison
+	if s.DueAt.IsZero() {
+		runAt = b.now.Add(time.Duration(millisUp(s.Delay)) * time.Millisecond)
 	}
 	state := tree.Ready
 	switch {

@@ -21,13 +21,13 @@ type step struct {
 	rows func(pgx.Rows) error
 }
 
-// fixedPlan leaves the planner one way to run the statements of the hot path: nested loops that are driven by
-// the batch and reach the tables through an index. The statistics of a queue table are always stale
-// (it was empty when it was analysed, or full), and a prepared statement keeps the plan that they gave
-// it; a hash join over the table or a scan by another index would then be chosen for a batch of a
-// thousand, and cost a hundred times as much. The settings end with the transaction, so that they work
-// behind a transaction pooler. jit goes off because the planner's penalty for what is forbidden
-// counts as cost, and cost is what switches jit on.
+// fixedPlan (docs/internals.md, The fixed plan) leaves the planner one way to run the statements of the hot
+// path: nested loops that are driven by the batch and reach the tables through an index. The statistics of
+// a queue table are always stale (it was empty when it was analysed, or full), and a prepared statement
+// keeps the plan that they gave it; a hash join over the table or a scan by another index would then be
+// chosen for a batch of a thousand, and cost a hundred times as much. The settings end with the
+// transaction, so that they work behind a transaction pooler. jit goes off because the planner's penalty
+// for what is forbidden counts as cost, and cost is what switches jit on.
 const fixedPlan = `SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
 	set_config('enable_mergejoin', 'off', true), set_config('enable_bitmapscan', 'off', true),
 	set_config('enable_sort', 'off', true), set_config('jit', 'off', true)`

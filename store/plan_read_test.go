@@ -6,6 +6,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -19,6 +20,10 @@ type plan struct {
 	Table string `json:"Relation Name"`
 	Index string `json:"Index Name"`
 	Plans []plan `json:"Plans"`
+
+	// Only of a plan that was run: how many rows the node gave, and how many it read in vain.
+	Rows    int `json:"Actual Rows"`
+	Removed int `json:"Rows Removed by Filter"`
 }
 
 // scans lists how a plan reads its tables: the index where there is one, "seq scan of" and the table otherwise.
@@ -61,42 +66,63 @@ func (p plan) name() string {
 // with the parameters' values known and as a generic plan.
 func (f *fixture) planOfLast() (custom, generic plan) {
 	f.t.Helper()
+	return f.explainLast("")
+}
+
+// explainLast is planOfLast with more options of EXPLAIN, each with a comma behind.
+func (f *fixture) explainLast(options string) (custom, generic plan) {
+	f.t.Helper()
 	last := f.last.Load()
 	require.NotNil(f.t, last)
 	sent := *last
 	if len(sent) > 1 { // begin, settings, query, commit
 		sent = sent[1 : len(sent)-1]
 	}
+	return f.explain(sent, options, "force_custom_plan"), f.explain(sent, options, "force_generic_plan")
+}
+
+// explain explains the last of the statements behind the others.
+func (f *fixture) explain(sent []statement, options, mode string) plan {
+	f.t.Helper()
 	query := sent[len(sent)-1]
-	values := make([]string, len(query.args))
-	for i, a := range query.args {
-		values[i] = fmt.Sprintf("'%v'", a)
-	}
 	call := ""
-	if len(values) > 0 {
+	if len(query.args) > 0 {
+		values := make([]string, len(query.args))
+		for i, a := range query.args {
+			values[i] = constant(a)
+		}
 		call = "(" + strings.Join(values, ", ") + ")"
 	}
-	explain := func(mode string) (top plan) {
-		tx, err := f.Pool().Begin(f.t.Context())
+	tx, err := f.Pool().Begin(f.t.Context())
+	require.NoError(f.t, err)
+	defer func() { require.NoError(f.t, tx.Rollback(f.t.Context())) }()
+	for _, before := range sent[:len(sent)-1] {
+		_, err = tx.Exec(f.t.Context(), before.sql, before.args...)
 		require.NoError(f.t, err)
-		defer func() { require.NoError(f.t, tx.Rollback(f.t.Context())) }()
-		for _, before := range sent[:len(sent)-1] {
-			_, err = tx.Exec(f.t.Context(), before.sql, before.args...)
-			require.NoError(f.t, err)
-		}
-		_, err = tx.Exec(f.t.Context(), "SET LOCAL plan_cache_mode = "+mode)
-		require.NoError(f.t, err)
-		_, err = tx.Exec(f.t.Context(), "PREPARE explained AS "+query.sql)
-		require.NoError(f.t, err)
-		var text []byte
-		require.NoError(f.t, tx.QueryRow(f.t.Context(), "EXPLAIN (FORMAT JSON) EXECUTE explained"+call).Scan(&text))
-		_, err = tx.Exec(f.t.Context(), "DEALLOCATE explained")
-		require.NoError(f.t, err)
-		var tops []struct{ Plan plan }
-		require.NoError(f.t, json.Unmarshal(text, &tops))
-		return tops[0].Plan
 	}
-	return explain("force_custom_plan"), explain("force_generic_plan")
+	_, err = tx.Exec(f.t.Context(), "SET LOCAL plan_cache_mode = "+mode)
+	require.NoError(f.t, err)
+	_, err = tx.Exec(f.t.Context(), "PREPARE explained AS "+query.sql)
+	require.NoError(f.t, err)
+	var text []byte
+	ask := "EXPLAIN (" + options + "FORMAT JSON) EXECUTE explained" + call
+	require.NoError(f.t, tx.QueryRow(f.t.Context(), ask).Scan(&text))
+	_, err = tx.Exec(f.t.Context(), "DEALLOCATE explained")
+	require.NoError(f.t, err)
+	var tops []struct{ Plan plan }
+	require.NoError(f.t, json.Unmarshal(text, &tops))
+	return tops[0].Plan
+}
+
+// constant writes a parameter as SQL.
+func constant(a any) string {
+	switch a := a.(type) {
+	case time.Time:
+		return "'" + a.Format(time.RFC3339Nano) + "'"
+	case []string:
+		return "'{" + strings.Join(a, ",") + "}'"
+	}
+	return fmt.Sprintf("'%v'", a)
 }
 
 // newWood makes a schema of some 50,000 rows: trees of a hundred, whose children are live, dead and finished by

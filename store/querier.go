@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -46,7 +47,30 @@ func (t pgxTx) query(ctx context.Context, text string, args []any, read func(sca
 }
 
 func (t pgxTx) guard(ctx context.Context, f func(Tx) error) error {
-	return pgx.BeginFunc(ctx, t.tx, func(inner pgx.Tx) error { return f(pgxTx{inner}) })
+	inner, err := t.tx.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	err = f(pgxTx{inner})
+	ctx, cancel := lastWord(ctx)
+	defer cancel()
+	if err != nil {
+		return undone(err, inner.Rollback(ctx))
+	}
+	return inner.Commit(ctx)
+}
+
+// lastWord is the context that ends a savepoint. The caller's may be what failed; the savepoint must be ended all
+// the same, for the caller may go on with its transaction and commit it.
+func lastWord(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+}
+
+func undone(err, undo error) error {
+	if undo != nil {
+		return fmt.Errorf("%w (and the savepoint could not be undone: %w)", err, undo)
+	}
+	return err
 }
 
 type sqlTx struct{ tx *sql.Tx }
@@ -74,15 +98,14 @@ func (t sqlTx) guard(ctx context.Context, f func(Tx) error) error {
 	if _, err := t.tx.ExecContext(ctx, "SAVEPOINT coppice_insert"); err != nil {
 		return err
 	}
-	if err := f(t); err != nil {
-		// The caller's context may be what failed; the savepoint must be undone all the same.
-		_, undo := t.tx.ExecContext(context.WithoutCancel(ctx), "ROLLBACK TO SAVEPOINT coppice_insert")
-		if undo != nil {
-			return fmt.Errorf("%w (and the savepoint could not be undone: %w)", err, undo)
-		}
-		return err
+	err := f(t)
+	ctx, cancel := lastWord(ctx)
+	defer cancel()
+	if err != nil {
+		_, undo := t.tx.ExecContext(ctx, "ROLLBACK TO SAVEPOINT coppice_insert")
+		return undone(err, undo)
 	}
-	_, err := t.tx.ExecContext(ctx, "RELEASE SAVEPOINT coppice_insert")
+	_, err = t.tx.ExecContext(ctx, "RELEASE SAVEPOINT coppice_insert")
 	return err
 }
 

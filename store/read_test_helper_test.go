@@ -17,7 +17,7 @@ import (
 	"github.com/coppicehq/coppice/store"
 )
 
-// fixture is a schema of one test's own, with what its store last asked the server.
+// fixture is a database of one test's own, with what its store last asked the server.
 type fixture struct {
 	*store.Store
 	t     testing.TB

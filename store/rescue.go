@@ -39,10 +39,11 @@ SELECT id FROM (
 ) AS silent ORDER BY expires_at LIMIT $1::integer`
 
 // Rescue takes back the running jobs of workers whose lease is over, by the database's clock, the longest
-// silent first, at most limit of each. A job goes back to its queue while its attempts last, and to
+// silent first, limit jobs a transaction (at least 1). A job goes back to its queue while its attempts last, and to
 // the dead-letter queue otherwise or where its own policy says so. Many processes may rescue at once.
 //
-// A worker without a row, whose claim committed after its row was gone, counts as silent too.
+// docs/internals.md, Lease, has the protocol. A worker without a row, whose claim committed after its row
+// was gone, counts as silent too.
 //
 // Locks: the worker's row, which is skipped when its beat or another rescue has it and in which the lease is
 // looked at again; then jobs and parents in ascending id, like a settle.
@@ -57,24 +58,37 @@ func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
 		return total, fmt.Errorf("rescue: %w", err)
 	}
 	for _, id := range silent {
-		var one Rescued
-		err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
-			one, err = s.rescueFrom(ctx, tx, tree.WorkerID(id), limit)
-			return err
-		})
-		if err != nil {
+		if err := s.rescueAll(ctx, tree.WorkerID(id), limit, &total); err != nil {
 			return total, fmt.Errorf("rescue from worker %d: %w", id, err)
 		}
-		total.Workers += one.Workers
-		total.Retried += one.Retried
-		total.Buried += one.Buried
-		total.Woken = append(total.Woken, one.Woken...)
 	}
 	slices.Sort(total.Woken)
 	total.Woken = slices.Compact(total.Woken)
 	return total, nil
 }
 
+// rescueAll takes back what one worker held, limit jobs a transaction, until nothing is left or others are at it.
+func (s *Store) rescueAll(ctx context.Context, worker tree.WorkerID, limit int, total *Rescued) error {
+	for {
+		var one Rescued
+		err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
+			one, err = s.rescueFrom(ctx, tx, worker, limit)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		total.Workers += one.Workers
+		total.Retried += one.Retried
+		total.Buried += one.Buried
+		total.Woken = append(total.Woken, one.Woken...)
+		if one.Workers > 0 || one.Retried+one.Buried == 0 {
+			return nil
+		}
+	}
+}
+
+// rescueFrom is one transaction of a rescue.
 func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int) (Rescued, error) {
 	var out Rescued
 	// The row is locked if it is there and silent still; if it is not there, nobody can renew it.
@@ -97,7 +111,7 @@ func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		}
 	}
 	if len(endings) == limit {
-		return out, nil // there may be more: the worker's row stays for the next pass
+		return out, nil // there may be more: the worker's row stays until they are back
 	}
 	out.Workers = 1
 	_, err = tx.Exec(ctx, s.sql(`DELETE FROM {s}.workers WHERE id = $1::bigint`), int64(worker))

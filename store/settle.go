@@ -48,7 +48,8 @@ func (e *Ending) inTree() bool { return e.ParentID != 0 || e.Round > 0 }
 type Settled struct {
 	// Lost are the attempts whose fence had been passed: nothing was written for them.
 	Lost []Fence
-	// Woken names the queues in which something became ready, once each.
+	// Woken names the queues in which something became ready, or due at a time that nobody waits for yet,
+	// once each.
 	Woken []string
 }
 
@@ -64,14 +65,21 @@ const lockDeadSQL = `
 SELECT count(*) FROM unnest($1::bigint[]) AS u(id)
 CROSS JOIN LATERAL (SELECT FROM {s}.dead_jobs j WHERE j.id = u.id FOR UPDATE) AS l`
 
-// gate is the one rule for when a finalizer may run, over the names pending, dead, settled (children settled
-// in whatever way, the dead included), and the parent's own row p.
-const gate = `(%[1]s = 0 AND p.sealed AND p.closing IS NULL AND (%[2]s = 0 OR p.on_dead = 'proceed'
-	OR %[2]s <= p.tolerate_count OR %[2]s <= p.tolerate_ratio * %[3]s))`
+// The one rule for when a finalizer may run, over its row p and what a batch does to it, m: no child is pending,
+// no more can come, and its policy counts the dead as settled. The ratio is compared as a numeric, for
+// 0.7::real times 10 is a little less than 7.
+const (
+	pendingAfter = `(p.pending - m.n)`
+	deadAfter    = `(p.dead + m.dead)`
+	childrenAll  = `(p.pending + p.completed + p.cancelled + p.removed + p.dead)`
+	tolerated    = `(` + deadAfter + ` = 0 OR p.on_dead = 'proceed' OR ` + deadAfter + ` <= p.tolerate_count
+			OR ` + deadAfter + ` <= p.tolerate_ratio::numeric * ` + childrenAll + `)`
+	gate = `(` + pendingAfter + ` = 0 AND p.sealed AND p.closing IS NULL AND ` + tolerated + `)`
+)
 
 // parentsSQL lowers the counters of the parents of the rows in gone, live or dead, once each, and makes
 // those ready that have nothing left to wait for. The rows are locked already, in order.
-var parentsSQL = fmt.Sprintf(`
+const parentsSQL = `
 moved AS (
 	SELECT parent_id, count(*)::integer AS n,
 		(count(*) FILTER (WHERE became = 'completed'))::integer AS completed,
@@ -82,10 +90,9 @@ moved AS (
 	UPDATE {s}.jobs p
 	SET pending = p.pending - m.n, completed = p.completed + m.completed, cancelled = p.cancelled + m.cancelled,
 		dead = p.dead + m.dead,
-		stalled_at = CASE WHEN m.dead > 0 AND p.on_dead <> 'proceed' AND p.dead + m.dead > p.tolerate_count
-			THEN coalesce(p.stalled_at, now()) ELSE p.stalled_at END,
+		stalled_at = CASE WHEN m.dead > 0 AND NOT ` + tolerated + ` THEN coalesce(p.stalled_at, now()) ELSE p.stalled_at END,
 		state = CASE
-			WHEN p.state <> 'waiting' OR NOT `+gate+` THEN p.state
+			WHEN p.state <> 'waiting' OR NOT ` + gate + ` THEN p.state
 			WHEN p.run_at > now() THEN 'scheduled'
 			ELSE 'ready' END
 	FROM moved m
@@ -97,8 +104,7 @@ moved AS (
 		dead = p.dead + m.dead
 	FROM moved m
 	WHERE p.id = m.parent_id
-)`, "(p.pending - m.n)", "(p.dead + m.dead)",
-	"(p.completed + p.cancelled + p.removed + p.dead + m.n)")
+)`
 
 // takeOut removes the rows whose fence still holds, by jobs_pkey, driven by the batch in ascending id. The
 // worker is compared in a way that no index serves, so that the running jobs' index is no temptation.
@@ -123,7 +129,7 @@ SELECT id, claim_seq, NULL::text FROM gone`
 
 // completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
 // results go away with it, and parents move on.
-var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
+const completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	INSERT INTO {s}.results (parent_id, child_id, round, kind, child_key, value)
 	SELECT parent_id, id, coalesce(parent_round, 1), kind, child_key, new_result
 	FROM gone WHERE parent_id IS NOT NULL AND new_result IS NOT NULL AND became = 'completed'
@@ -131,10 +137,10 @@ var completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
 ), ` + parentsSQL + `
 SELECT id, claim_seq, NULL::text FROM gone
-UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state = 'ready'`
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
-var burySQL = `WITH b AS (
+const burySQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
 		AS b(id, seq, new_reason, new_outcome, new_error, new_stack, new_fingerprint)
 ), gone AS (` + takeOut + `
@@ -148,17 +154,17 @@ var burySQL = `WITH b AS (
 	SELECT id, root_id, worker_id, attempt, round, new_outcome, new_error, new_stack FROM gone
 ), ` + parentsSQL + `
 SELECT id, claim_seq, NULL::text FROM gone
-UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state = 'ready'`
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
 // rescheduleSQL gives jobs back to their queue: to run again later, or now, with the error that made it
 // necessary if there is one.
 const rescheduleSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[])
-		AS b(id, seq, delay_ms, give_back, snoozed, new_outcome, new_error, new_stack)
+		AS b(id, seq, delay_us, give_back, snoozed, new_outcome, new_error, new_stack)
 ), back AS (
 	UPDATE {s}.jobs j
-	SET state = CASE WHEN b.delay_ms > 0 THEN 'scheduled' ELSE 'ready' END,
-		run_at = CASE WHEN b.delay_ms IS NULL THEN j.run_at ELSE now() + b.delay_ms * interval '1 millisecond' END,
+	SET state = CASE WHEN b.delay_us > 0 THEN 'scheduled' ELSE 'ready' END,
+		run_at = CASE WHEN b.delay_us IS NULL THEN j.run_at ELSE now() + b.delay_us * interval '1 microsecond' END,
 		attempt = j.attempt - b.give_back, snoozes = j.snoozes + b.snoozed, worker_id = NULL
 	FROM b
 	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint
@@ -170,11 +176,11 @@ const rescheduleSQL = `WITH b AS (
 )
 SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END FROM back`
 
-// Settle ends attempts of one worker: one transaction, one round trip, however many there are (at most a
-// few thousand are sensible). Locks: the batch's members of trees and their parents by ascending id
-// first; jobs outside trees need no such lock when nothing else is in the batch, for their one statement
-// takes them by ascending id itself. An ending whose fence has been passed is reported as lost
-// and changes nothing, so a settle whose answer was lost may be sent again.
+// Settle ends attempts of one worker (docs/internals.md, Settle): one transaction, one round trip, however
+// many there are (at most a few thousand are sensible). Locks: the batch's members of trees and their
+// parents by ascending id first; jobs outside trees need no such lock when nothing else is in the batch,
+// for their one statement takes them by ascending id itself. An ending whose fence has been passed is
+// reported as lost and changes nothing, so a settle whose answer was lost may be sent again.
 func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Ending) (*Settled, error) {
 	endings = slices.Clone(endings)
 	slices.SortFunc(endings, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })

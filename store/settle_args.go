@@ -1,6 +1,10 @@
 package store
 
-import "github.com/coppicehq/coppice/tree"
+import (
+	"time"
+
+	"github.com/coppicehq/coppice/tree"
+)
 
 func fenceArgs(endings []Ending) (ids, seqs []int64) {
 	ids, seqs = make([]int64, len(endings)), make([]int64, len(endings))
@@ -18,6 +22,9 @@ func column[T any](endings []Ending, f func(*Ending) T) []T {
 	}
 	return out
 }
+
+// microsUp rounds up to what a timestamp can hold: a delay that was asked for is never cut short.
+func microsUp(d time.Duration) int64 { return int64((d + time.Microsecond - 1) / time.Microsecond) }
 
 // orNull turns the empty string into SQL's NULL.
 func orNull(s string) *string {
@@ -69,8 +76,8 @@ func rescheduleArgs(worker tree.WorkerID, endings []Ending) []any {
 			if e.End == EndReleased {
 				return nil
 			}
-			ms := millis(e.Delay)
-			return &ms
+			us := microsUp(e.Delay)
+			return &us
 		}),
 		column(endings, func(e *Ending) int32 { return one(e.End != EndRetry) }),
 		column(endings, func(e *Ending) int32 { return one(e.End == EndSnoozed) }),

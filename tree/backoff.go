@@ -9,7 +9,7 @@ import (
 // Backoff spaces the attempts of a job: after its n-th failure it waits Base * Factor^(n-1), at most
 // Cap, plus a random share of up to Jitter of that, and never more than Cap in all.
 type Backoff struct {
-	Base   time.Duration // the first delay; 0: one second
+	Base   time.Duration // the first delay; 0: one second, or Cap if that is shorter
 	Factor float64       // growth from one delay to the next, 1 to 100; 0: 2
 	Cap    time.Duration // a true maximum, jitter included; 0: one hour, or Base if that is longer
 	Jitter float64       // 0 to 1; 0: none
@@ -23,6 +23,9 @@ var DefaultBackoff = Backoff{Base: time.Second, Factor: 2, Cap: time.Hour, Jitte
 func (b Backoff) WithDefaults() Backoff {
 	if b.Base == 0 {
 		b.Base = DefaultBackoff.Base
+		if b.Cap > 0 {
+			b.Base = min(b.Base, b.Cap)
+		}
 	}
 	if b.Factor == 0 {
 		b.Factor = DefaultBackoff.Factor
@@ -34,15 +37,19 @@ func (b Backoff) WithDefaults() Backoff {
 }
 
 // Delay returns the wait after the n-th failure (n from 1; lower counts as 1), for a random number r in
-// [0, 1). It never overflows, is never negative and never above the cap.
+// [0, 1). It never overflows, is never negative and never above the cap, also for a backoff that Check
+// would refuse.
 func (b Backoff) Delay(n int, r float64) time.Duration {
 	b = b.WithDefaults()
-	limit := float64(b.Cap)
-	d := min(float64(b.Base)*math.Pow(b.Factor, float64(max(n, 1)-1)), limit)
-	if math.IsNaN(d) { // unreachable for a checked Backoff; the cap is the safe answer
-		d = limit
+	limit := max(0, b.Cap)
+	d := float64(b.Base) * math.Pow(b.Factor, float64(max(n, 1)-1))
+	d += min(d, float64(limit)) * b.Jitter * r
+	switch {
+	case d < 0:
+		return 0
+	case !(d < float64(limit)): // also what is no number; and a float may round to above the limit
+		return limit
 	}
-	d = min(d+d*b.Jitter*r, limit)
 	return time.Duration(d)
 }
 

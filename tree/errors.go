@@ -11,7 +11,7 @@ var ErrInvalid = errors.New("coppice: invalid job")
 // InvalidError says which node and which of its fields cannot be inserted, and why. Nothing was written.
 type InvalidError struct {
 	Path    string // as Plan.Path gives it
-	Kind    string // the node's kind, "" if that is what is wrong
+	Kind    string // the node's kind; "" if that, or the node itself, is what is wrong
 	Field   string // args, queue, priority, ...
 	Problem string // what is wrong and what would be right
 }

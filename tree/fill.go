@@ -19,15 +19,25 @@ func wrong(field, format string, a ...any) error {
 
 // fill applies the node's options to s, encodes its args and checks everything.
 func (n *Node) fill(s *Spec) error {
+	if n.args == nil {
+		return wrong("args", "are nil")
+	}
+	kind, err := KindOf(n.args) // first, for every other refusal names it
+	if err != nil {
+		return wrong("kind", "%v", err)
+	}
 	s.Queue, s.MaxAttempts = DefaultQueue, DefaultMaxAttempts
 	s.OnDead, s.OnLost = Wait, LostRetry
+	place := *s
 	for _, option := range n.options {
 		if option == nil {
+			s.Kind = kind
 			return wrong("options", "one is nil")
 		}
 		option(s)
 	}
-	s.Children, s.Finalizes = len(n.children), n.finalizes
+	s.Parent, s.Root, s.ordinal = place.Parent, place.Root, place.ordinal // the plan's, whatever an option wrote
+	s.Kind, s.Children, s.Finalizes = kind, len(n.children), n.finalizes
 	if err := n.fillArgs(s); err != nil {
 		return err
 	}
@@ -35,23 +45,28 @@ func (n *Node) fill(s *Spec) error {
 }
 
 func (n *Node) fillArgs(s *Spec) error {
-	kind, err := KindOf(n.args)
+	raw, err := encode(n.args)
 	if err != nil {
-		return wrong("kind", "%v", err)
-	}
-	s.Kind = kind
-	raw, err := json.Marshal(n.args)
-	if err != nil {
-		return wrong("args", "do not encode as JSON: %s", Clip(err.Error(), 500))
+		return wrong("args", "do not encode as JSON: %s", CleanText(err.Error(), 500))
 	}
 	s.Args = raw
 	if err := CheckJSON(raw, MaxArgsBytes); err != nil {
 		return wrong("args", "%v", err)
 	}
-	if err := checkStrings(n.args, raw); err != nil {
+	if err := CheckStrings(n.args, raw); err != nil {
 		return wrong("args", "%v", err)
 	}
 	return nil
+}
+
+// encode is json.Marshal, with a panic of one of v's own encoders as an error.
+func encode(v any) (raw []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the encoder of %T panicked: %v", v, p)
+		}
+	}()
+	return json.Marshal(v)
 }
 
 // KindOf calls args.Kind, turning a nil or a panic into an error that says what to do, and checks the
@@ -62,7 +77,7 @@ func KindOf(args Args) (kind string, err error) {
 	}
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("%T.Kind panicked: %s; Kind must work on the zero value", args, Clip(fmt.Sprint(p), 200))
+			err = fmt.Errorf("%T.Kind panicked: %s; Kind must work on the zero value", args, CleanText(fmt.Sprint(p), 200))
 		}
 	}()
 	kind = args.Kind()
@@ -116,8 +131,8 @@ func (s *Spec) checkTimes() error {
 		return wrong("keep for", "%v is outside 0 to %v", *s.KeepFor, MaxDuration)
 	}
 	// PostgreSQL's timestamps reach further, but no calendar that prints four digits for a year does.
-	if !s.DueAt.IsZero() && (s.DueAt.Year() < 1 || s.DueAt.Year() > 9999) {
-		return wrong("due time", "year %d is outside 1 to 9999", s.DueAt.Year())
+	if year := s.DueAt.UTC().Year(); year < 1 || year > 9999 {
+		return wrong("due time", "year %d is outside 1 to 9999", year)
 	}
 	if s.Backoff != nil {
 		if err := s.Backoff.Check(); err != nil {
@@ -130,12 +145,12 @@ func (s *Spec) checkTimes() error {
 }
 
 func (s *Spec) checkWords() error {
-	if s.hasDedup {
+	if s.hasDedup || s.DedupKey != "" {
 		if err := checkName(s.DedupKey, MaxKeyBytes); err != nil {
 			return wrong("dedup key", "%v", err)
 		}
 	}
-	if s.hasKey {
+	if s.hasKey || s.ChildKey != "" {
 		if s.Parent < 0 {
 			return wrong("key", "names a child among its siblings, and this node is a root; for one live job of a kind use tree.Dedup")
 		}
@@ -151,8 +166,12 @@ func (s *Spec) checkWords() error {
 			return wrong("tags", "%v", err)
 		}
 	}
+	return checkMeta(s.Meta)
+}
+
+func checkMeta(meta map[string]string) error {
 	size := 2
-	for k, v := range s.Meta {
+	for k, v := range meta {
 		for _, text := range []string{k, v} {
 			if err := checkText(text); err != nil {
 				return wrong("meta", "%q %v", Clip(text, 40), err)
@@ -163,8 +182,15 @@ func (s *Spec) checkWords() error {
 		}
 		size += len(k) + len(v) + 6
 	}
-	if size > MaxMetaBytes {
-		return wrong("meta", "about %d bytes are more than %d", size, MaxMetaBytes)
+	if 6*size <= MaxMetaBytes { // no escape is longer than six times what it stands for
+		return nil
+	}
+	raw, err := json.Marshal(meta)
+	if err != nil {
+		return wrong("meta", "does not encode as JSON: %v", err)
+	}
+	if len(raw) > MaxMetaBytes {
+		return wrong("meta", "%d bytes of JSON are more than %d", len(raw), MaxMetaBytes)
 	}
 	return nil
 }

@@ -71,10 +71,10 @@ func escapedRune(b []byte) (rune, bool) {
 	return rune(n), err == nil
 }
 
-// checkStrings finds strings in v that encoding/json had to mend because they are not valid UTF-8. It
-// writes such bytes as the escape \ufffd, and a real U+FFFD as itself, so the walk through v is only
-// made for the rare JSON that holds the escape.
-func checkStrings(v any, raw []byte) error {
+// CheckStrings finds strings in v that encoding/json had to mend to make raw of it, because they are not valid
+// UTF-8: what is stored would not be what was given. It writes such bytes as the escape \ufffd, and a
+// real U+FFFD as itself, so the walk through v is only made for the rare JSON that holds the escape.
+func CheckStrings(v any, raw []byte) error {
 	if !bytes.Contains(raw, []byte(`\ufffd`)) {
 		return nil
 	}
@@ -89,11 +89,15 @@ var (
 	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
 )
 
+// maxValueDepth bounds the walk through a value: a level of JSON may be several of Go (an interface, a
+// pointer, an embedded struct), and what encoding/json leaves out may be a cycle.
+const maxValueDepth = 20 * MaxJSONDepth
+
 func validStrings(v reflect.Value, depth int) bool {
-	if !v.IsValid() || depth > MaxJSONDepth+10 {
+	if !v.IsValid() || depth > maxValueDepth {
 		return true
 	}
-	if v.Type().Implements(jsonMarshaler) || v.Type().Implements(textMarshaler) {
+	if encodesItself(v) {
 		return true // its own encoder decided what to write
 	}
 	switch v.Kind() {
@@ -110,7 +114,11 @@ func validStrings(v reflect.Value, depth int) bool {
 		}
 	case reflect.Map:
 		for it := v.MapRange(); it.Next(); {
-			if !validStrings(it.Key(), depth+1) || !validStrings(it.Value(), depth+1) {
+			key := it.Key()
+			if key.Kind() == reflect.String && !utf8.ValidString(key.String()) {
+				return false // also where it has an encoder, which encoding/json does not ask for keys
+			}
+			if !validStrings(key, depth+1) || !validStrings(it.Value(), depth+1) {
 				return false
 			}
 		}
@@ -125,4 +133,19 @@ func validStrings(v reflect.Value, depth int) bool {
 		}
 	}
 	return true
+}
+
+// encodesItself reports whether encoding/json asks v for its JSON. It takes the methods of *T for what it
+// can take the address of.
+func encodesItself(v reflect.Value) bool {
+	types := []reflect.Type{v.Type()}
+	if v.CanAddr() {
+		types = append(types, reflect.PointerTo(v.Type()))
+	}
+	for _, t := range types {
+		if t.Implements(jsonMarshaler) || t.Implements(textMarshaler) {
+			return true
+		}
+	}
+	return false
 }

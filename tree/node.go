@@ -3,6 +3,10 @@ package tree
 // Args is what a job works on: any type that encodes as JSON and names its kind. Kind must work on the
 // zero value, return the same word for every value, and stay the same for as long as jobs of the
 // kind exist; engine registrations accept aliases for a kind that was renamed.
+//
+// What is stored, and given back byte for byte, is what json.Marshal makes of the args. It keeps the order,
+// the doubles and the digits of a json.RawMessage, but not its spaces, and writes <, >, &, U+2028 and
+// U+2029 as escapes.
 type Args interface {
 	// Kind is 1 to MaxKindBytes bytes of UTF-8.
 	Kind() string

@@ -64,7 +64,13 @@ func NewPlan(nodes ...*Node) (*Plan, error) {
 			stack = append(stack, frame{node: f.node.children[c], parent: i, ordinal: c, depth: f.depth + 1})
 		}
 	}
-	return p, p.checkKeys()
+	if err := p.checkKeys(); err != nil {
+		return nil, err
+	}
+	if err := p.checkDedupKeys(); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 // checkKeys refuses two siblings of one key.
@@ -88,6 +94,34 @@ func (p *Plan) checkKeys() error {
 				s.ChildKey, p.Specs[first].ordinal))
 		}
 		taken[k] = i
+	}
+	return nil
+}
+
+// InTree reports whether spec i has a parent or children in the plan: such a node is inserted with its tree or not
+// at all.
+func (p *Plan) InTree(i int) bool { return p.Specs[i].Parent >= 0 || p.Specs[i].Children > 0 }
+
+// checkDedupKeys refuses a tree in which a node's dedup key is that of an earlier node: the earlier one would
+// hold the key when the tree goes in. Of jobs outside trees the later one is a duplicate, which is fine.
+func (p *Plan) checkDedupKeys() error {
+	var taken map[string]int
+	for i := range p.Specs {
+		key := p.Specs[i].DedupKey
+		if key == "" {
+			continue
+		}
+		if taken == nil {
+			taken = make(map[string]int)
+		}
+		first, ok := taken[key]
+		if !ok {
+			taken[key] = i
+			continue
+		}
+		if p.InTree(i) {
+			return p.invalid(i, "dedup key", fmt.Sprintf("%q is the key of %s too; only one live job holds a key", key, p.Path(first)))
+		}
 	}
 	return nil
 }

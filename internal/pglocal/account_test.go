@@ -77,7 +77,7 @@ func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
 	in, err := os.Open(from)
 	require.NoError(t, err)
-	defer in.Close()
+	defer func() { _ = in.Close() }()
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
 	require.NoError(t, err)
 	_, err = io.Copy(out, in)
@@ -127,6 +127,8 @@ func TestRootRefusesFoldersThatOthersCanChange(t *testing.T) {
 	require.NoError(t, os.Chmod(base, 0o755))
 	require.NoError(t, os.Chown(base, 65534, 65534))
 	_, err = pglocal.Start(t.Context(), pglocal.Options{Folder: base})
+	require.ErrorContains(t, err, "root keeps a database only in a folder of its own")
+	_, err = pglocal.Start(t.Context(), pglocal.Options{Folder: filepath.Join(base, "below")})
 	require.ErrorContains(t, err, "root keeps a database only in a folder of its own")
 	// A folder that the server's account cannot enter.
 	require.NoError(t, os.Chown(base, 0, 0))

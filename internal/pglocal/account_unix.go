@@ -14,6 +14,13 @@ import (
 	"syscall"
 )
 
+// account is the operating system's account that the server runs as. Nil means the
+// program's own.
+type account struct {
+	name     string
+	uid, gid uint32
+}
+
 func runningAsRoot() bool { return os.Geteuid() == 0 }
 
 // accounts are who may run root's server, best first. They are there on most

@@ -6,6 +6,9 @@ import (
 	"syscall"
 )
 
+// account is nil here: the server runs as the program's own account.
+type account struct{}
+
 // runningAsRoot is never so: pg_ctl itself drops an administrator's rights.
 func runningAsRoot() bool { return false }
 

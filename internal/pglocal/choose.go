@@ -21,6 +21,10 @@ func choose(ctx context.Context, o Options) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
+	// Before anything in it is run.
+	if err := safeBase(base); err != nil {
+		return target{}, err
+	}
 	t := target{base: base, major: o.Major}
 	if t.major == 0 && !o.Unsafe {
 		t.major = existing(base)

@@ -84,7 +84,7 @@ func (f folder) connect(ctx context.Context, a address, database string) (*pgx.C
 		err = errStranger
 	}
 	if err != nil {
-		conn.Close(ctx)
+		_ = conn.Close(ctx) // the first error says more
 		return nil, "", err
 	}
 	version, _, _ = strings.Cut(version, " ") // "15.18 (Debian 15.18-0)"
@@ -118,7 +118,7 @@ func (f folder) createDatabase(ctx context.Context, a address) error {
 	if err != nil {
 		return err
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+superuser); err != nil {
 		return fmt.Errorf("pglocal: create the database: %w", err)
 	}

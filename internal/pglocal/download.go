@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"time"
 
 	embedded "github.com/fergusstrange/embedded-postgres"
 )
@@ -25,6 +26,20 @@ func publishedVersions() map[int]embedded.PostgresVersion {
 	}
 }
 
+// fetching is how the folders start in which binaries are being unpacked.
+const fetching = ".fetching-"
+
+// removeBroken removes what downloads left that were killed: what is older than any
+// download takes.
+func removeBroken(folder string) {
+	leftovers, _ := filepath.Glob(filepath.Join(folder, fetching+"*")) // the only error is a bad pattern
+	for _, path := range leftovers {
+		if info, err := os.Stat(path); err == nil && time.Since(info.ModTime()) > 24*time.Hour {
+			_ = os.RemoveAll(path) // tried again at the next download
+		}
+	}
+}
+
 // fetchFrom returns a fetchFunc that gets binaries from a Maven repository. Empty
 // means Maven Central.
 func fetchFrom(repository string) fetchFunc {
@@ -36,7 +51,8 @@ func fetchFrom(repository string) fetchFunc {
 		if err := os.MkdirAll(folder, 0o755); err != nil {
 			return "", err
 		}
-		work, err := os.MkdirTemp(folder, ".fetching-")
+		removeBroken(folder)
+		work, err := os.MkdirTemp(folder, fetching)
 		if err != nil {
 			return "", err
 		}
@@ -70,7 +86,7 @@ func unpack(repository string, version embedded.PostgresVersion, work, target st
 	unpacked := filepath.Join(work, "unpacked")
 	config := embedded.DefaultConfig().
 		Version(version).
-		Port(uint32(port)).
+		Port(uint32(port)). //nolint:gosec // ports have 16 bits
 		CachePath(filepath.Join(work, "archive")).
 		RuntimePath(filepath.Join(work, "runtime")).
 		DataPath(filepath.Join(work, "data")).
@@ -105,7 +121,7 @@ func unpack(repository string, version embedded.PostgresVersion, work, target st
 
 // freePort returns a port that nothing on the loopback address listens on just now.
 func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return 0, fmt.Errorf("find a free port: %w", err)
 	}

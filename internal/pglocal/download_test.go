@@ -49,8 +49,10 @@ func TestBinariesThatAreNotInstalledAreFetched(t *testing.T) {
 	archive, err := os.ReadFile("testdata/binaries.txz")
 	require.NoError(t, err)
 	base := t.TempDir()
-	o := Options{Folder: base, places: &places{globs: []string{filepath.Join(downloads(base), "*", "bin")}},
-		fetch: fetchFrom(published(t, archive))}
+	o := Options{
+		Folder: base, places: &places{globs: []string{filepath.Join(downloads(base), "*", "bin")}},
+		fetch: fetchFrom(published(t, archive)),
+	}
 	target, err := choose(t.Context(), o)
 	require.NoError(t, err)
 	got, err := target.obtain(t.Context(), o)

@@ -15,6 +15,7 @@ type NoBinariesError struct {
 	Fetch   error    // why they could not be fetched
 }
 
+// Error says what was looked for, where, and how to install it.
 func (e *NoBinariesError) Error() string {
 	var b strings.Builder
 	wanted := fmt.Sprintf("%d to %d", oldestMajor, newestMajor)
@@ -58,6 +59,7 @@ type InUseError struct {
 	Users []User // the programs, by ascending process id
 }
 
+// Error names the programs.
 func (e *InUseError) Error() string {
 	names := make([]string, len(e.Users))
 	for i, u := range e.Users {
@@ -73,6 +75,7 @@ type ServerError struct {
 	At  string // the path of the whole log
 }
 
+// Error includes the end of the log.
 func (e *ServerError) Error() string {
 	if e.Log == "" {
 		return fmt.Sprintf("PostgreSQL did not start: %v (its log, %s, says nothing)", e.Err, e.At)

@@ -57,6 +57,7 @@ func (f folder) prepare() error {
 	if err := os.MkdirAll(base, 0o755); err != nil {
 		return fmt.Errorf("pglocal: make the folder for databases: %w", err)
 	}
+	// Once more, now that it exists.
 	if err := safeBase(base); err != nil {
 		return err
 	}

@@ -3,10 +3,12 @@
 package pglocal
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"syscall"
 )
@@ -28,23 +30,36 @@ func ownFolder(path string) error {
 	return nil
 }
 
-// safeBase refuses a base folder in which another account could swap root's
-// cluster folder for its own. Others than root only have their own to lose.
+// safeBase refuses a base folder in which another account could swap root's files, or
+// the programs fetched, for its own. So may none of the folders that it is in. Others
+// than root only have their own to lose. What does not exist yet is safe.
 func safeBase(base string) error {
 	if !runningAsRoot() {
 		return nil
 	}
-	info, err := os.Stat(base)
-	if err != nil {
-		return fmt.Errorf("pglocal: look at the folder for databases: %w", err)
+	for folder := base; ; folder = filepath.Dir(folder) {
+		resolved, err := filepath.EvalSymlinks(folder)
+		if errors.Is(err, os.ErrNotExist) && folder != filepath.Dir(folder) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("pglocal: look at the folder for databases: %w", err)
+		}
+		folder = resolved
+		info, err := os.Stat(folder)
+		if err != nil {
+			return fmt.Errorf("pglocal: look at the folder for databases: %w", err)
+		}
+		if owner := ownerOf(info); owner != 0 {
+			return fmt.Errorf("pglocal: %s belongs to %s: root keeps a database only in a folder of its own", folder, accountName(owner))
+		}
+		if info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
+			return fmt.Errorf("pglocal: others may write to %s: root keeps a database only in a folder that is closed to them", folder)
+		}
+		if folder == filepath.Dir(folder) {
+			return nil
+		}
 	}
-	if owner := ownerOf(info); owner != 0 {
-		return fmt.Errorf("pglocal: %s belongs to %s: root keeps a database only in a folder of its own", base, accountName(owner))
-	}
-	if info.Mode().Perm()&0o022 != 0 && info.Mode()&os.ModeSticky == 0 {
-		return fmt.Errorf("pglocal: others may write to %s: root keeps a database only in a folder that is closed to them (chmod go-w %s)", base, base)
-	}
-	return nil
 }
 
 // readPlain reads a file but follows no link. For root the data folder belongs to
@@ -54,7 +69,7 @@ func readPlain(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	return io.ReadAll(file)
 }
 

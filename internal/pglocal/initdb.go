@@ -70,7 +70,7 @@ func (f folder) makeData(ctx context.Context, unsafe bool, b binaries, acc *acco
 	if err != nil {
 		return fmt.Errorf("pglocal: make a database: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // tried again by removeHalfMade
 	pwfile := filepath.Join(work, "password")
 	if err := os.WriteFile(pwfile, []byte(password+"\n"), 0o600); err != nil {
 		return fmt.Errorf("pglocal: make a database: %w", err)

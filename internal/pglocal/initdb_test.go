@@ -13,7 +13,7 @@ import (
 // fakeInitdb is a PostgreSQL 17 whose initdb runs a script.
 func fakeInitdb(t *testing.T, script string) Options {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "pg")
+	folder, err := os.MkdirTemp("", "pg") //nolint:usetesting // root's server could not enter t.TempDir
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account

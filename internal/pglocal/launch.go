@@ -70,7 +70,7 @@ func (f folder) launchOnce(ctx context.Context, o Options, b binaries, acc *acco
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the server has it open
 	cmd := launchCommand(b, f)
 	cmd.Dir = f.data()
 	cmd.Stdout, cmd.Stderr = log, log

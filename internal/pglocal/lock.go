@@ -47,7 +47,7 @@ func tryLockFile(path string) (*fileLock, error) {
 		return nil, fmt.Errorf("pglocal: open a lock: %w", err)
 	}
 	if err := lockHandle(file, exclusive); err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, err
 	}
 	return &fileLock{file}, nil
@@ -57,7 +57,7 @@ func tryLockFile(path string) (*fileLock, error) {
 // file: a process being forked just now may still hold a copy of it.
 func (l *fileLock) unlock() {
 	unlockHandle(l.file)
-	l.file.Close()
+	_ = l.file.Close()
 }
 
 // pause waits for d or until ctx is done.

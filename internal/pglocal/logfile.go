@@ -27,7 +27,7 @@ func (f folder) openLog() (*os.File, int64, error) {
 	}
 	info, err := file.Stat()
 	if err != nil {
-		file.Close()
+		_ = file.Close()
 		return nil, 0, fmt.Errorf("pglocal: open the server's log: %w", err)
 	}
 	return file, info.Size(), nil
@@ -39,7 +39,7 @@ func (f folder) logTail(offset int64) string {
 	if err != nil {
 		return ""
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	info, err := file.Stat()
 	if err != nil {
 		return ""

@@ -51,15 +51,19 @@ func testFolders() string { return filepath.Join(os.TempDir(), "pg"+itoa(os.Getp
 // holdServer starts the server, says so, and closes it when its input ends.
 func holdServer() int {
 	ctx := context.Background()
-	s, err := pglocal.Start(ctx, pglocal.Options{Folder: os.Getenv(folderEnv), Unsafe: true,
-		Progress: func(step string) { fmt.Println("progress", step) }})
+	say := func(words ...any) { fmt.Fprintln(os.Stdout, words...) }
+	s, err := pglocal.Start(ctx, pglocal.Options{
+		Folder:   os.Getenv(folderEnv),
+		Unsafe:   true,
+		Progress: func(step string) { say("progress", step) },
+	})
 	if err == nil {
-		fmt.Println("ready", s.Info().PID)
+		say("ready", s.Info().PID)
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		err = s.Close(ctx)
 	}
 	if err != nil {
-		fmt.Println("failed", err)
+		say("failed", err)
 		return 1
 	}
 	return 0
@@ -124,7 +128,7 @@ func (p *program) kill(t *testing.T) {
 // testFolder returns a new base folder, whose servers are stopped in the end.
 func testFolder(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp(testFolders(), "")
+	folder, err := os.MkdirTemp(testFolders(), "") //nolint:usetesting // see testFolders
 	require.NoError(t, err)
 	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account
 	t.Cleanup(func() {
@@ -156,7 +160,7 @@ func execute(t *testing.T, url, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	_, err = conn.Exec(t.Context(), statement)
 	require.NoError(t, err)
 }
@@ -166,7 +170,7 @@ func ask(t *testing.T, url, query string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
 	require.NoError(t, err)
-	defer conn.Close(context.Background())
+	defer func() { _ = conn.Close(context.Background()) }()
 	rows, err := conn.Query(t.Context(), query, pgx.QueryExecModeSimpleProtocol)
 	require.NoError(t, err)
 	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[string])

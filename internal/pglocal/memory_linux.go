@@ -15,7 +15,7 @@ func totalMemory() uint64 {
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0
 	}
-	total := uint64(info.Totalram) * uint64(info.Unit)
+	total := info.Totalram * uint64(info.Unit)
 	text, err := os.ReadFile("/sys/fs/cgroup/memory.max")
 	if err != nil {
 		return total

@@ -12,6 +12,7 @@ import (
 // serves reports whether the process is the PostgreSQL server of a data folder, as
 // far as its command line tells.
 func serves(pid int, data string) bool {
+	//nolint:noctx // ps does not wait for anything
 	out, err := exec.Command("ps", "-ww", "-o", "stat=,command=", "-p", strconv.Itoa(pid)).Output()
 	if err != nil {
 		return false // no such process

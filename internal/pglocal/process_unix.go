@@ -16,6 +16,7 @@ const launchIsServer = true
 
 // launchCommand is the server itself: it is ready sooner than through pg_ctl.
 func launchCommand(b binaries, f folder) *exec.Cmd {
+	//nolint:noctx // the server outlives whoever starts it
 	return exec.Command(b.path("postgres"), "-D", f.data(), "-c", "config_file="+f.config())
 }
 

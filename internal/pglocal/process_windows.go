@@ -13,6 +13,7 @@ const launchIsServer = false
 
 // launchCommand goes through pg_ctl, which drops an administrator's rights.
 func launchCommand(b binaries, f folder) *exec.Cmd {
+	//nolint:noctx // the server outlives whoever starts it
 	return exec.Command(b.path("pg_ctl"), "start", "--wait", "-D", f.data(),
 		"-o", fmt.Sprintf(`-c "config_file=%s"`, f.config()))
 }
@@ -20,11 +21,11 @@ func launchCommand(b binaries, f folder) *exec.Cmd {
 // serves reports whether the process runs. Which program it is, the answer to a
 // connection tells.
 func serves(pid int, _ string) bool {
-	handle, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid))
+	handle, err := windows.OpenProcess(windows.PROCESS_QUERY_LIMITED_INFORMATION, false, uint32(pid)) //nolint:gosec // process ids have 32 bits
 	if err != nil {
 		return false
 	}
-	defer windows.CloseHandle(handle)
+	defer func() { _ = windows.CloseHandle(handle) }()
 	var code uint32
 	const stillActive = 259
 	return windows.GetExitCodeProcess(handle, &code) == nil && code == stillActive

@@ -20,7 +20,7 @@ const (
 
 // Status is what is known of a cluster from outside.
 type Status struct {
-	State State
+	State State  // whether the server runs
 	Info         // PID is zero unless a server runs; Version is then "15.18", else "15"
 	URL   string // of the database coppice; empty unless State is Running
 	Size  int64  // of the data folder on disk, in bytes
@@ -79,11 +79,10 @@ func GetStatus(ctx context.Context, o Options) (Status, error) {
 func size(folder string) int64 {
 	var total int64
 	_ = filepath.WalkDir(folder, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return nil
-		}
-		if info, err := entry.Info(); err == nil {
-			total += info.Size()
+		if err == nil && !entry.IsDir() {
+			if info, err := entry.Info(); err == nil {
+				total += info.Size()
+			}
 		}
 		return nil
 	})

@@ -3,6 +3,7 @@
 package pglocal_test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -42,7 +43,7 @@ func TestAKilledServerIsStartedAgainWithItsData(t *testing.T) {
 	execute(t, s.URL(), "CREATE TABLE kept AS SELECT 1")
 	idle, err := pgx.Connect(t.Context(), s.URL())
 	require.NoError(t, err)
-	defer idle.Close(t.Context())
+	defer func() { _ = idle.Close(context.Background()) }()
 	kill(t, s.Info().PID)
 
 	again := start(t, o)
@@ -82,7 +83,7 @@ func TestAServerWhoseChildStillWorksIsStartedOnceTheChildIsGone(t *testing.T) {
 	}, "the new server sees the child")
 	require.NoError(t, os.WriteFile(filepath.Join(s.Info().Data, "release"), nil, 0o644))
 	require.NoError(t, <-started)
-	<-worked // it was cut off, in one way or another
+	<-worked //nolint:errcheck // with its answer or cut off
 	_ = busy.Close(t.Context())
 }
 
@@ -147,8 +148,10 @@ func TestGarbageInTheFolders(t *testing.T) {
 	o := pglocal.Options{Folder: testFolder(t)}
 	folder, err := pglocal.Path(t.Context(), o)
 	require.NoError(t, err)
-	for _, name := range []string{"data/notes.txt", "making-old/data/PG_VERSION", "users/nobody", "users/1-old",
-		"postgresql.conf", "run/.s.PGSQL.5432", "keep"} {
+	for _, name := range []string{
+		"data/notes.txt", "making-old/data/PG_VERSION", "users/nobody", "users/1-old",
+		"postgresql.conf", "run/.s.PGSQL.5432", "keep",
+	} {
 		path := filepath.Join(folder, name)
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte("garbage"), 0o644))

@@ -12,7 +12,7 @@ import (
 
 // User is a program that uses the server.
 type User struct {
-	PID     int
+	PID     int    // of its process
 	Program string // the base name of its executable
 }
 
@@ -92,7 +92,7 @@ func (f folder) count(sweep bool) ([]User, error) {
 			}
 			unlockHandle(file)
 		}
-		file.Close()
+		_ = file.Close()
 		if errors.Is(err, errLocked) {
 			name, _ := os.ReadFile(path) // gone if it left just now; then it has no name
 			users = append(users, User{PID: pid, Program: string(name)})

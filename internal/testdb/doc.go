@@ -9,6 +9,8 @@
 //
 //	func TestMain(m *testing.M) { testdb.Main(m) }
 //
+// Examples, which have no testing.TB, use [ForExample].
+//
 // What does not live here: the invariant check of job trees, fixtures, and tests of
 // the private server itself.
 package testdb

@@ -49,11 +49,7 @@ func (broken) Migrate(context.Context, string) error { return errors.New("no suc
 // what it said and the options of its server.
 func runFailing(t *testing.T, way string) (string, pglocal.Options) {
 	t.Helper()
-	folder := t.TempDir()
-	// Root's server runs as another account, which must get through.
-	for _, path := range []string{folder + "/..", folder} {
-		require.NoError(t, os.Chmod(path, 0o755))
-	}
+	folder := privateFolder(t)
 	o := pglocal.Options{Folder: folder, Unsafe: true, Force: true}
 	t.Cleanup(func() { require.NoError(t, pglocal.Stop(context.Background(), o)) })
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestFailing$")
@@ -61,6 +57,16 @@ func runFailing(t *testing.T, way string) (string, pglocal.Options) {
 	out, err := cmd.CombinedOutput()
 	require.Error(t, err, "it should have failed:\n%s", out)
 	return string(out), o
+}
+
+// privateFolder returns a folder for a server of the test's own.
+func privateFolder(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "pg") //nolint:usetesting // short, to leave room for the socket's name
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
+	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account
+	return folder
 }
 
 func TestAFailedTestKeepsItsDatabaseAndTheServer(t *testing.T) {

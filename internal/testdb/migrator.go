@@ -31,8 +31,10 @@ func (Empty) Migrate(context.Context, string) error { return nil }
 // tables makes the tables of Coppice.
 type tables struct{}
 
+// Hash names the migrations of this build.
 func (tables) Hash() (string, error) { return migrations.Hash(), nil }
 
+// Migrate makes the schema as well.
 func (tables) Migrate(ctx context.Context, url string) error {
 	m, err := migrations.New(url, Schema)
 	if err != nil {

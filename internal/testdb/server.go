@@ -28,8 +28,9 @@ type server struct {
 	kept bool
 }
 
-// shared is the one server of this test program. It is global because Go gives
-// tests no other place to share what is costly: they only get their own testing.TB.
+// shared is the one server of this test program.
+//
+//nolint:gochecknoglobals // tests get nothing but their own testing.TB to share it through
 var shared server
 
 // start makes sure that there is a server. The first caller starts it.
@@ -81,7 +82,7 @@ func dropForgotten(ctx context.Context, url string) error {
 	if err != nil {
 		return fmt.Errorf("connect to the server for tests: %w", err)
 	}
-	defer conn.Close(ctx)
+	defer func() { _ = conn.Close(ctx) }()
 	// Reads the catalog of databases; no locks. A database is as old as its PG_VERSION
 	// file, which is null for one that was dropped meanwhile.
 	rows, err := conn.Query(ctx, `

@@ -69,7 +69,7 @@ func (p logPosition) read() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if _, err := file.Seek(p.offset, io.SeekStart); err != nil {
 		return "", err
 	}

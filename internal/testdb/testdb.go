@@ -22,8 +22,9 @@ const poolSize = 8
 type DB struct {
 	Pool   *pgxpool.Pool // at most 8 connections; closed when the test ends
 	URL    string        // as the owner of the database, who is no superuser
-	Name   string
-	Schema string // that the tables of Coppice are in
+	Admin  string        // the same database as a superuser, for tests of roles and rights
+	Name   string        // of the database
+	Schema string        // that the tables of Coppice are in
 
 	log logPosition
 }
@@ -39,6 +40,18 @@ func New(t testing.TB) *DB {
 // NewWith is New for a database that m has filled.
 func NewWith(t testing.TB, m Migrator) *DB {
 	t.Helper()
+	return open(t, m, t.Name())
+}
+
+// tb is what open needs of a testing.TB, which only package testing can make.
+type tb interface {
+	pgtestdb.TB
+	Errorf(format string, args ...any)
+}
+
+// open makes the database and its pool; user names the pool's connections to the server.
+func open(t tb, m Migrator, user string) *DB {
+	t.Helper()
 	if err := shared.start(); err != nil {
 		t.Fatalf("start the server for tests: %v", err)
 	}
@@ -49,6 +62,8 @@ func NewWith(t testing.TB, m Migrator) *DB {
 	db := &DB{Schema: Schema, log: shared.logPosition()}
 	made := pgtestdb.Custom(t, admin, adapter{m})
 	db.URL, db.Name = made.URL(), made.Database
+	admin.Database = made.Database
+	db.Admin = admin.URL()
 	// Runs before pgtestdb's own, which drops the database.
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -61,7 +76,7 @@ func NewWith(t testing.TB, m Migrator) *DB {
 		t.Fatalf("read the URL of the test's database: %v", err)
 	}
 	config.MaxConns = poolSize
-	config.ConnConfig.RuntimeParams["application_name"] = t.Name()
+	config.ConnConfig.RuntimeParams["application_name"] = user
 	if db.Pool, err = pgxpool.NewWithConfig(context.Background(), config); err != nil {
 		t.Fatalf("open a pool on the test's database: %v", err)
 	}
@@ -71,7 +86,8 @@ func NewWith(t testing.TB, m Migrator) *DB {
 
 // closePool closes the pool, and fails a test that has not returned a connection
 // rather than wait for it for ever.
-func closePool(t testing.TB, pool *pgxpool.Pool) {
+func closePool(t tb, pool *pgxpool.Pool) {
+	t.Helper()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -109,6 +125,7 @@ func adminConfig(server string) (pgtestdb.Config, error) {
 // adapter makes a Migrator one of pgtestdb.
 type adapter struct{ Migrator }
 
+// Migrate leaves the connection alone that pgtestdb has open.
 func (a adapter) Migrate(ctx context.Context, _ *sql.DB, config pgtestdb.Config) error {
 	return a.Migrator.Migrate(ctx, config.URL())
 }

@@ -2,12 +2,15 @@ package testdb_test
 
 import (
 	"context"
+	"os"
+	"os/exec"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/coppicehq/coppice/internal/pglocal"
 	"github.com/coppicehq/coppice/internal/testdb"
 )
 
@@ -42,7 +45,7 @@ func TestThePoolIsSmallAndItsURLWorks(t *testing.T) {
 	require.EqualValues(t, 8, db.Pool.Config().MaxConns)
 	conn, err := pgx.Connect(t.Context(), db.URL)
 	require.NoError(t, err)
-	defer conn.Close(context.WithoutCancel(t.Context()))
+	defer func() { _ = conn.Close(context.Background()) }()
 	var name, role string
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT current_database(), current_user`).Scan(&name, &role))
 	require.Equal(t, db.Name, name)
@@ -97,4 +100,17 @@ func deadlock(t *testing.T, db *testdb.DB) {
 	<-locked
 	close(both)
 	require.ErrorContains(t, group.Wait(), "deadlock detected")
+}
+
+func TestAnotherServerCanBeUsed(t *testing.T) {
+	t.Parallel()
+	o := pglocal.Options{Folder: privateFolder(t), Unsafe: true}
+	s, err := pglocal.Start(t.Context(), o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close(context.Background())) })
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.v", "-test.run=OfItsOwn|PoolIsSmall")
+	cmd.Env = append(os.Environ(), testdb.URLEnv+"="+s.URL(), pglocal.CacheDirEnv+"=/nowhere")
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Contains(t, string(out), "--- PASS: TestThePoolIsSmallAndItsURLWorks")
 }

@@ -1,0 +1,17 @@
+package cli
+
+import "github.com/spf13/cobra"
+
+func (a *App) tree(g *globals) *cobra.Command {
+	return group("tree",
+		"Look at trees of jobs",
+		`Look at trees of jobs: which there are, how far they have come, and what holds them up. A tree is named by the
+id of its root.`,
+		`  coppice tree list --stalled
+  coppice tree show 4711
+  coppice tree watch 4711`,
+		a.treeList(g),
+		a.treeShow(g),
+		a.treeWatch(g),
+	)
+}

@@ -1,0 +1,153 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// DuplicateError refuses a tree, whole, because a live job holds the dedup key of one of its nodes.
+type DuplicateError struct {
+	Path string  // the node, as tree.Plan.Path gives it
+	Key  string  // its dedup key
+	ID   tree.ID // the live job that holds the key
+}
+
+func (e *DuplicateError) Error() string {
+	return fmt.Sprintf("coppice: the tree was not inserted: dedup key %q of %s is held by live job %d; wait for that job, or give the node another key",
+		e.Key, e.Path, e.ID)
+}
+
+// insertKeyedSQL takes ids that were drawn before and leaves out whose dedup key is held (jobs_dedup). Keys
+// are taken in ascending order, so that two batches of the same keys cannot wait for each other.
+var insertKeyedSQL = insertText(``, `n.id`, `n.parent`, `n.root`, ``, ` ORDER BY n.dedup_key COLLATE "C" NULLS FIRST, n.n
+	ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING RETURNING id`)
+
+// keyTries bounds how often an insert is tried again because a key that was held when it came was free, or held by
+// another job that had not committed, when it looked who holds it.
+const keyTries = 12
+
+// errKeyFreed says that who held a key has ended since.
+var errKeyFreed = errors.New("the holders of a dedup key came and went too fast; insert again")
+
+func hasDedup(plan *tree.Plan) bool {
+	return slices.ContainsFunc(plan.Specs, func(s tree.Spec) bool { return s.DedupKey != "" })
+}
+
+// insertKeyed inserts a plan with dedup keys, in what in makes: a transaction, or a savepoint of one. A holder
+// that ends while we look frees its key; then all is undone and tried again, rather than the one key
+// taken late, since keys that are not taken in order can deadlock.
+func (s *Store) insertKeyed(ctx context.Context, plan *tree.Plan, in func(func(Tx) error) error) ([]Inserted, error) {
+	for try := 1; ; try++ {
+		var out []Inserted
+		err := in(func(tx Tx) (err error) {
+			out, err = s.insertKeyedOnce(ctx, tx, plan)
+			return err
+		})
+		if err == nil {
+			return out, nil
+		}
+		if try >= keyTries || !errors.Is(err, errKeyFreed) {
+			return nil, wrapInsert(err)
+		}
+		if err := pause(ctx, min(try, 6)); err != nil {
+			return nil, wrapInsert(err)
+		}
+	}
+}
+
+func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+	ids, err := s.draw(ctx, tx, len(plan.Specs))
+	if err != nil {
+		return nil, err
+	}
+	made := make(map[int64]struct{}, len(ids))
+	for part := range slices.Chunk(byKey(plan), chunk) {
+		if err := tx.query(ctx, s.sql(insertKeyedSQL), specArgs(plan, part, ids), readSet(made)); err != nil {
+			return nil, err
+		}
+	}
+	out := fresh(ids)
+	if len(made) == len(ids) {
+		return out, nil
+	}
+	var missed []int // places in the plan
+	var keys []string
+	for i, id := range ids {
+		if _, ok := made[id]; !ok {
+			missed = append(missed, i)
+			keys = append(keys, plan.Specs[i].DedupKey)
+		}
+	}
+	holders, err := s.holders(ctx, tx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for n, i := range missed {
+		id, ok := holders[keys[n]]
+		switch {
+		case !ok:
+			return nil, errKeyFreed
+		case plan.InTree(i):
+			return nil, &DuplicateError{Path: plan.Path(i), Key: keys[n], ID: id}
+		}
+		out[i] = Inserted{ID: id, Duplicate: true}
+	}
+	return out, nil
+}
+
+// byKey lists the places of a plan's specs in the order in which their keys are to be taken, across all
+// statements of the insert. There is no foreign key, so a child may go in before its parent.
+func byKey(plan *tree.Plan) []int {
+	order := places(plan)
+	slices.SortStableFunc(order, func(a, b int) int {
+		return cmp.Compare(plan.Specs[a].DedupKey, plan.Specs[b].DedupKey)
+	})
+	return order
+}
+
+// holders finds the live jobs that hold the keys. A new statement sees what has committed since the insert
+// waited for it. By jobs_dedup; locks nothing.
+func (s *Store) holders(ctx context.Context, tx Tx, keys []string) (map[string]tree.ID, error) {
+	found := make(map[string]tree.ID, len(keys))
+	err := tx.query(ctx, s.sql(`SELECT dedup_key, id FROM {s}.jobs WHERE dedup_key = ANY ($1::text[])`), []any{keys},
+		func(rows scanner) error {
+			for rows.Next() {
+				var key string
+				var id int64
+				if err := rows.Scan(&key, &id); err != nil {
+					return err
+				}
+				found[key] = tree.ID(id)
+			}
+			return rows.Err()
+		})
+	return found, err
+}
+
+// snapshotTooOld explains the serialization failure with which PostgreSQL answers, in a transaction of one
+// snapshot, when a key is held by a job that the snapshot does not show.
+func snapshotTooOld(err error) error {
+	var state interface{ SQLState() string }
+	if !errors.As(err, &state) || state.SQLState() != "40001" {
+		return err
+	}
+	return fmt.Errorf("a dedup key is held by a job that this transaction cannot see, because it began before that job was inserted; run the transaction again, use READ COMMITTED, or insert outside of it: %w", err)
+}
+
+func readSet(set map[int64]struct{}) func(scanner) error {
+	return func(rows scanner) error {
+		for rows.Next() {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			set[id] = struct{}{}
+		}
+		return rows.Err()
+	}
+}
