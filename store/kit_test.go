@@ -15,10 +15,6 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
-// patience bounds every wait of a test: it is how long a broken store takes to fail, not how long a sound one
-// takes.
-const patience = 30 * time.Second
-
 // task is the args of every job of these tests; what a job is told to be is in its options.
 type task struct{}
 
