@@ -20,6 +20,10 @@ type task struct{}
 
 func (task) Kind() string { return "task" }
 
+// patience bounds every wait of a test: it is how long a broken store takes to fail, not how long a sound one
+// takes.
+const patience = 30 * time.Second
+
 // kit is a database of the test's own with a store on it. The invariant check and the search for deadlocks in
 // the server's log run when the test ends.
 type kit struct {
