@@ -60,7 +60,7 @@ func classify(a *attempt) store.Ending {
 	default:
 		e.Outcome = tree.OutcomeError
 	}
-	delay := a.backoff.Delay(a.claim.Attempt, rand.Float64()) //nolint:gosec // jitter needs no secrecy
+	delay := a.backoff.Delay(a.claim.Attempt, rand.Float64())
 	if c != nil && c.action == actRetryAfter {
 		delay = clamp(c.delay, a.backoff.Cap)
 	}

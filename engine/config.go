@@ -89,7 +89,8 @@ func (c WorkerConfig) withDefaults(client *Client) (WorkerConfig, error) {
 		complain("Timeout: %v is outside 0 to %v; for none use tree.NoTimeout", c.Timeout, tree.MaxDuration)
 	}
 	if c.Backoff == nil {
-		c.Backoff = &tree.DefaultBackoff
+		b := tree.DefaultBackoff()
+		c.Backoff = &b
 	} else if err := c.Backoff.Check(); err != nil {
 		complain("Backoff: %w", err)
 	}

@@ -39,16 +39,24 @@ func environments() []environment {
 	}
 	return []environment{
 		{name: "the defaults"},
-		{name: "repeatable read", setUp: `ALTER DATABASE %s SET default_transaction_isolation = 'repeatable read'`,
-			shows: "transaction_isolation = repeatable read"},
-		{name: "serializable", setUp: `ALTER DATABASE %s SET default_transaction_isolation = 'serializable'`,
-			shows: "transaction_isolation = serializable"},
-		{name: "plans that never know their parameters", setUp: `ALTER DATABASE %s SET plan_cache_mode = 'force_generic_plan'`,
-			shows: "plan_cache_mode = force_generic_plan"},
-		{name: "a time zone and formats of its own", setUp: `ALTER DATABASE %[1]s SET timezone = 'Asia/Kathmandu';
+		{
+			name: "repeatable read", setUp: `ALTER DATABASE %s SET default_transaction_isolation = 'repeatable read'`,
+			shows: "transaction_isolation = repeatable read",
+		},
+		{
+			name: "serializable", setUp: `ALTER DATABASE %s SET default_transaction_isolation = 'serializable'`,
+			shows: "transaction_isolation = serializable",
+		},
+		{
+			name: "plans that never know their parameters", setUp: `ALTER DATABASE %s SET plan_cache_mode = 'force_generic_plan'`,
+			shows: "plan_cache_mode = force_generic_plan",
+		},
+		{
+			name: "a time zone and formats of its own", setUp: `ALTER DATABASE %[1]s SET timezone = 'Asia/Kathmandu';
 			ALTER DATABASE %[1]s SET datestyle = 'SQL, DMY'; ALTER DATABASE %[1]s SET intervalstyle = 'sql_standard';
 			ALTER DATABASE %[1]s SET bytea_output = 'escape'; ALTER DATABASE %[1]s SET extra_float_digits = 0`,
-			shows: "timezone = Asia/Kathmandu"},
+			shows: "timezone = Asia/Kathmandu",
+		},
 		{name: "a search path without coppice and public", setUp: `ALTER DATABASE %s SET search_path = ''`, shows: `search_path = ""`},
 		{name: "the extended protocol without preparing", pool: mode(pgx.QueryExecModeExec)},
 		{name: "the simple protocol", pool: mode(pgx.QueryExecModeSimpleProtocol)},

@@ -77,6 +77,7 @@ func TestTheCoreWorksBehindPgBouncer(t *testing.T) {
 	port := pgbouncer(t, program, server)
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {
 		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
 			k := newKitIn(t, environment{pool: func(c *pgxpool.Config) {
 				c.ConnConfig.Host, c.ConnConfig.Port, c.ConnConfig.DefaultQueryExecMode = "127.0.0.1", port, mode
 				c.ConnConfig.Fallbacks, c.ConnConfig.TLSConfig = nil, nil

@@ -40,7 +40,7 @@ type Worker struct {
 
 	claiming sync.RWMutex // held for reading from the start of a claim until the worker knows what it brought
 
-	handlers       context.Context // of every handler; ends at a hard stop
+	handlers       context.Context //nolint:containedctx // of every handler; a worker's life has the bounds of no call
 	cancelHandlers context.CancelCauseFunc
 	stopClaims     context.CancelFunc
 	stopUpkeep     context.CancelFunc
@@ -201,7 +201,7 @@ func (w *Worker) Stop(ctx context.Context) error {
 		return nil
 	}
 	if w.stopClaims != nil && !w.releasing.Swap(true) {
-		go w.end()
+		go w.end() //nolint:gosec // it outlives the call on purpose
 	}
 	w.mu.Unlock()
 	select {

@@ -173,7 +173,7 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".job_errors (
 );
 CREATE INDEX job_errors_job ON "${COPPICE_SCHEMA:-coppice}".job_errors (job_id, at);
 
--- One row a queue, made by its first insert or its first worker. A queue without one has the defaults.
+-- One row a queue, made by its first worker. A queue without one has the defaults.
 CREATE TABLE "${COPPICE_SCHEMA:-coppice}".queues (
   name              text COLLATE "C" NOT NULL,
   created_at        timestamptz NOT NULL DEFAULT now(),

@@ -47,7 +47,7 @@ type Reaper struct {
 	store  *store.Store
 	config Config
 	cron   *cron.Cron
-	ctx    context.Context // of every pass; ends at Stop
+	ctx    context.Context //nolint:containedctx // of every pass: cron's functions take none; ends at Stop
 	cancel context.CancelFunc
 
 	mu      sync.Mutex // protects following fields

@@ -21,6 +21,7 @@ type job struct{}
 func (job) Kind() string { return "job" }
 
 func newStore(t *testing.T) (*store.Store, *testdb.DB) {
+	t.Helper()
 	db := testdb.New(t)
 	s, err := store.New(db.Pool, db.Schema)
 	require.NoError(t, err)

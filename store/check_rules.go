@@ -46,37 +46,51 @@ func rules(history bool) []rule {
 	all := []rule{
 		{PendingCount, "A parent's pending is the number of its live children.", pendingRule},
 		{DeadCount, "A parent's dead is the number of its children in the dead-letter queue.", deadRule},
-		{ClosedGate, "No job is ready, running or scheduled while a child, or the lack of a seal, keeps it from running.",
+		{
+			ClosedGate, "No job is ready, running or scheduled while a child, or the lack of a seal, keeps it from running.",
 			`SELECT id AS job, root_id AS root, ` + gateDetail + ` AS detail FROM {s}.jobs
-			 WHERE state IN ('ready', 'running', 'scheduled') AND NOT ` + gateOpen},
-		{StuckFinalizer, "No finalizer with nothing to wait for stays waiting.",
+			 WHERE state IN ('ready', 'running', 'scheduled') AND NOT ` + gateOpen,
+		},
+		{
+			StuckFinalizer, "No finalizer with nothing to wait for stays waiting.",
 			`SELECT id AS job, root_id AS root, ` + gateDetail + ` AS detail FROM {s}.jobs
-			 WHERE state = 'waiting' AND round > 0 AND closing IS NULL AND ` + gateOpen},
+			 WHERE state = 'waiting' AND round > 0 AND closing IS NULL AND ` + gateOpen,
+		},
 		{MissingParent, "A live child's parent is live, or in the dead-letter queue.", missingParentRule},
 		{StrayResult, "A result is kept only while its parent is live or in the dead-letter queue.", strayResultRule},
 		{EarlyResult, "A job has a result only once it has completed.", earlyResultRule},
 		{TwoPlaces, "A job is in one of jobs, dead_jobs and history.", twoPlacesRule},
-		{RunningWorker, "A running job names a worker, and no other live job does.",
+		{
+			RunningWorker, "A running job names a worker, and no other live job does.",
 			`SELECT id AS job, root_id AS root,
 			   format('it is %s and names %s', state, coalesce('worker ' || worker_id, 'no worker')) AS detail
-			 FROM {s}.jobs WHERE (state = 'running') <> (worker_id IS NOT NULL)`},
-		{MissingWorker, "The worker of a running job has a row in workers.",
+			 FROM {s}.jobs WHERE (state = 'running') <> (worker_id IS NOT NULL)`,
+		},
+		{
+			MissingWorker, "The worker of a running job has a row in workers.",
 			`SELECT j.id AS job, j.root_id AS root, format('worker %s has no row', j.worker_id) AS detail
 			 FROM {s}.jobs j LEFT JOIN {s}.workers w ON w.id = j.worker_id
-			 WHERE j.worker_id IS NOT NULL AND w.id IS NULL`},
-		{DeadDedupKey, "A dead letter holds no dedup key.",
+			 WHERE j.worker_id IS NOT NULL AND w.id IS NULL`,
+		},
+		{
+			DeadDedupKey, "A dead letter holds no dedup key.",
 			`SELECT id AS job, root_id AS root, format('it holds the dedup key %L', dedup_key) AS detail
-			 FROM {s}.dead_jobs WHERE dedup_key IS NOT NULL`},
+			 FROM {s}.dead_jobs WHERE dedup_key IS NOT NULL`,
+		},
 		{Lineage, "A root names itself as root; a child has its parent's root and a higher id.", lineageRule},
 		{NegativeCount, "No counter is negative.", `SELECT ` + negativeColumns + ` FROM {s}.jobs WHERE ` + negative + `
 			UNION ALL SELECT ` + negativeColumns + ` FROM {s}.dead_jobs WHERE ` + negative},
-		{WaitingLeaf, "Only a finalizer waits.",
+		{
+			WaitingLeaf, "Only a finalizer waits.",
 			`SELECT id AS job, root_id AS root, 'it waits in round 0, from which nothing wakes it' AS detail
-			 FROM {s}.jobs WHERE state = 'waiting' AND round <= 0`},
-		{ClosingState, "Only a waiting or running job closes, to end as cancelled or dead.",
+			 FROM {s}.jobs WHERE state = 'waiting' AND round <= 0`,
+		},
+		{
+			ClosingState, "Only a waiting or running job closes, to end as cancelled or dead.",
 			`SELECT id AS job, root_id AS root, format('it is %s and closing as %s', state, closing) AS detail
 			 FROM {s}.jobs WHERE closing IS NOT NULL
-			   AND (state NOT IN ('waiting', 'running') OR closing NOT IN ('cancelled', 'dead'))`},
+			   AND (state NOT IN ('waiting', 'running') OR closing NOT IN ('cancelled', 'dead'))`,
+		},
 	}
 	if history {
 		all = append(all, rule{HistoryTwice, "A job is in the history once.", historyTwiceRule})

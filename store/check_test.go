@@ -54,33 +54,45 @@ func TestCheckFindsADeadThatIsNotTheDeadChildren(t *testing.T) {
 }
 
 func TestCheckFindsAFinalizerThatIsReadyTooEarly(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET state = 'ready' WHERE id = 10`, store.ClosedGate, store.Offender{Job: 10, Root: 10,
-		Detail: "it is ready in round 1, with pending 1 and 0 of 0 settled children dead; on_dead is wait, sealed"})
+	finds(t, `UPDATE {s}.jobs SET state = 'ready' WHERE id = 10`, store.ClosedGate, store.Offender{
+		Job: 10, Root: 10,
+		Detail: "it is ready in round 1, with pending 1 and 0 of 0 settled children dead; on_dead is wait, sealed",
+	})
 }
 
 func TestCheckFindsAFinalizerThatRunsAlthoughAChildIsDead(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET tolerate_count = 0 WHERE id = 22`, store.ClosedGate, store.Offender{Job: 22, Root: 22,
-		Detail: "it is running in round 1, with pending 0 and 1 of 1 settled children dead; on_dead is wait, sealed"})
+	finds(t, `UPDATE {s}.jobs SET tolerate_count = 0 WHERE id = 22`, store.ClosedGate, store.Offender{
+		Job: 22, Root: 22,
+		Detail: "it is running in round 1, with pending 0 and 1 of 1 settled children dead; on_dead is wait, sealed",
+	})
 }
 
 func TestCheckFindsAFinalizerThatBacksOffAlthoughTooManyChildrenAreDead(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET tolerate_ratio = 0.49 WHERE id = 24`, store.ClosedGate, store.Offender{Job: 24, Root: 24,
-		Detail: "it is scheduled in round 1, with pending 0 and 1 of 2 settled children dead; on_dead is wait, sealed"})
+	finds(t, `UPDATE {s}.jobs SET tolerate_ratio = 0.49 WHERE id = 24`, store.ClosedGate, store.Offender{
+		Job: 24, Root: 24,
+		Detail: "it is scheduled in round 1, with pending 0 and 1 of 2 settled children dead; on_dead is wait, sealed",
+	})
 }
 
 func TestCheckFindsAParentThatIsReadyWithoutASeal(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET state = 'ready' WHERE id = 50`, store.ClosedGate, store.Offender{Job: 50, Root: 50,
-		Detail: "it is ready in round 1, with pending 0 and 0 of 0 settled children dead; on_dead is wait, not sealed"})
+	finds(t, `UPDATE {s}.jobs SET state = 'ready' WHERE id = 50`, store.ClosedGate, store.Offender{
+		Job: 50, Root: 50,
+		Detail: "it is ready in round 1, with pending 0 and 0 of 0 settled children dead; on_dead is wait, not sealed",
+	})
 }
 
 func TestCheckFindsAStuckFinalizer(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET sealed = true WHERE id = 50`, store.StuckFinalizer, store.Offender{Job: 50, Root: 50,
-		Detail: "it is waiting in round 1, with pending 0 and 0 of 0 settled children dead; on_dead is wait, sealed"})
+	finds(t, `UPDATE {s}.jobs SET sealed = true WHERE id = 50`, store.StuckFinalizer, store.Offender{
+		Job: 50, Root: 50,
+		Detail: "it is waiting in round 1, with pending 0 and 0 of 0 settled children dead; on_dead is wait, sealed",
+	})
 }
 
 func TestCheckFindsAFinalizerThatIsStuckAlthoughItsPolicyProceeds(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET state = 'waiting' WHERE id = 20`, store.StuckFinalizer, store.Offender{Job: 20, Root: 20,
-		Detail: "it is waiting in round 1, with pending 0 and 1 of 2 settled children dead; on_dead is proceed, sealed"})
+	finds(t, `UPDATE {s}.jobs SET state = 'waiting' WHERE id = 20`, store.StuckFinalizer, store.Offender{
+		Job: 20, Root: 20,
+		Detail: "it is waiting in round 1, with pending 0 and 1 of 2 settled children dead; on_dead is proceed, sealed",
+	})
 }
 
 func TestCheckFindsAChildWithoutItsParent(t *testing.T) {
@@ -154,8 +166,10 @@ func TestCheckFindsAChildThatIsOlderThanItsParent(t *testing.T) {
 }
 
 func TestCheckFindsANegativeCounter(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET cancelled = -1 WHERE id = 10`, store.NegativeCount, store.Offender{Job: 10, Root: 10,
-		Detail: "pending 1, completed 0, dead 0, cancelled -1, removed 0, attempt 0, lost 0, snoozes 0, round 1, claim_seq 0"})
+	finds(t, `UPDATE {s}.jobs SET cancelled = -1 WHERE id = 10`, store.NegativeCount, store.Offender{
+		Job: 10, Root: 10,
+		Detail: "pending 1, completed 0, dead 0, cancelled -1, removed 0, attempt 0, lost 0, snoozes 0, round 1, claim_seq 0",
+	})
 }
 
 func TestCheckFindsALeafThatWaits(t *testing.T) {

@@ -47,8 +47,10 @@ func TestCheckFindsNothingWhileTreesAreWorkedOff(t *testing.T) {
 
 	settled := 0
 	for size := 1; ; size++ {
-		got, err := f.Claim(ctx, store.ClaimRequest{Worker: worker, Queue: "default", Limit: size,
-			Works: []string{"work", "roll"}, Rolls: []string{"roll"}, Promote: true})
+		got, err := f.Claim(ctx, store.ClaimRequest{
+			Worker: worker, Queue: "default", Limit: size,
+			Works: []string{"work", "roll"}, Rolls: []string{"roll"}, Promote: true,
+		})
 		require.NoError(t, err)
 		if len(got.Jobs) == 0 {
 			break

@@ -20,8 +20,10 @@ func TestChildrenAreListedFromAllTablesInOrder(t *testing.T) {
 		{Place: store.PlaceLive, ID: 2, Kind: "k", State: tree.Ready, Queue: "q", MaxAttempts: 10},
 		{Place: store.PlaceLive, ID: 3, Kind: "k", State: tree.Running, Queue: "q", Attempt: 1, MaxAttempts: 10},
 		{Place: store.PlaceHistory, ID: 4, Kind: "k", State: tree.Completed, Queue: "q", ChildKey: "four", MaxAttempts: 10},
-		{Place: store.PlaceDead, ID: 5, Kind: "k", State: tree.Dead, Queue: "q", MaxAttempts: 10,
-			Reason: tree.ReasonFatal, LastError: "no such file"},
+		{
+			Place: store.PlaceDead, ID: 5, Kind: "k", State: tree.Dead, Queue: "q", MaxAttempts: 10,
+			Reason: tree.ReasonFatal, LastError: "no such file",
+		},
 	}, got)
 
 	got, _, err = f.Children(t.Context(), 10, 10, 0, 0)

@@ -147,17 +147,21 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 	steps := make([]step, 0, 5)
 	steps = append(steps, step{sql: fixedPlan}, step{sql: notDurable})
 	if r.Promote {
-		steps = append(steps, step{sql: s.promoteSQL, args: []any{r.Queue, int32(max(r.Limit, promoteFloor))},
+		steps = append(steps, step{
+			sql: s.promoteSQL, args: []any{r.Queue, int32(max(r.Limit, promoteFloor))},
 			rows: func(rows pgx.Rows) error {
 				rows.Close()
 				got.Due = int(rows.CommandTag().RowsAffected())
 				return rows.Err()
-			}})
+			},
+		})
 	}
 	steps = append(steps, step{
 		sql: s.claimSQL,
-		args: []any{r.Queue, after.Priority, runAt, int64(after.ID), r.Works, r.Rolls, int32(r.Limit),
-			int64(r.Worker)},
+		args: []any{
+			r.Queue, after.Priority, runAt, int64(after.ID), r.Works, r.Rolls, int32(r.Limit),
+			int64(r.Worker),
+		},
 		rows: func(rows pgx.Rows) error {
 			got.Jobs = got.Jobs[:0]
 			return scanClaims(rows, r.Queue, &got.Jobs)

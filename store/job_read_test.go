@@ -21,8 +21,10 @@ func TestJobIsReadFromWhereverItIs(t *testing.T) {
 	} {
 		got, err := f.Job(t.Context(), id)
 		require.NoError(t, err)
-		require.Equal(t, want, store.JobRow{Place: got.Place, State: got.State, Root: got.Root, Parent: got.Parent,
-			Worker: got.Worker, ChildKey: got.ChildKey, Reason: got.Reason, Error: got.Error})
+		require.Equal(t, want, store.JobRow{
+			Place: got.Place, State: got.State, Root: got.Root, Parent: got.Parent,
+			Worker: got.Worker, ChildKey: got.ChildKey, Reason: got.Reason, Error: got.Error,
+		})
 		require.Equal(t, id, got.ID)
 	}
 }
@@ -87,8 +89,10 @@ func TestJobReadsEveryColumn(t *testing.T) {
 	dead := want
 	dead.Place, dead.State, dead.FailedAt, dead.Kept, dead.Reason = store.PlaceDead, tree.Dead, &at, true, tree.ReasonLost
 	dead.Fingerprint, dead.DroppedKey, dead.Error, dead.Worker = "fp", "d", "gone", 8
-	got = put("dead_jobs", row{"failed_at": at, "kept": true, "reason": "lost", "fingerprint": "fp", "dropped_key": "d",
-		"error": "gone", "worker_id": 8})
+	got = put("dead_jobs", row{
+		"failed_at": at, "kept": true, "reason": "lost", "fingerprint": "fp", "dropped_key": "d",
+		"error": "gone", "worker_id": 8,
+	})
 	dead.Age = got.Age
 	require.Equal(t, dead, *got)
 

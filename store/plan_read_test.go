@@ -164,10 +164,14 @@ func TestReadsUseTheirIndexes(t *testing.T) {
 		run  func() error
 		want []string
 	}{
-		{"a job", func() error { _, err := f.Job(t.Context(), 303); return err },
-			[]string{"jobs_pkey", "dead_jobs_pkey", "history_id"}},
-		{"a job's errors", func() error { _, err := f.Errors(t.Context(), 305, 10); return err },
-			[]string{"job_errors_job"}},
+		{
+			"a job", func() error { _, err := f.Job(t.Context(), 303); return err },
+			[]string{"jobs_pkey", "dead_jobs_pkey", "history_id"},
+		},
+		{
+			"a job's errors", func() error { _, err := f.Errors(t.Context(), 305, 10); return err },
+			[]string{"job_errors_job"},
+		},
 		{"a page of a small tree's children", func() error {
 			_, _, err := f.Children(t.Context(), 300, 300, 310, 10)
 			return err
@@ -176,8 +180,10 @@ func TestReadsUseTheirIndexes(t *testing.T) {
 			_, _, err := f.Children(t.Context(), 30000, 30000, 40000, 100)
 			return err
 		}, []string{"jobs_tree", "dead_jobs_tree", "history_tree", "job_errors_job"}},
-		{"the counts of a tree", func() error { _, err := f.TreeCounts(t.Context(), 30000); return err },
-			[]string{"jobs_pkey", "dead_jobs_pkey", "history_id", "jobs_tree", "dead_jobs_tree", "history_tree"}},
+		{
+			"the counts of a tree", func() error { _, err := f.TreeCounts(t.Context(), 30000); return err },
+			[]string{"jobs_pkey", "dead_jobs_pkey", "history_id", "jobs_tree", "dead_jobs_tree", "history_tree"},
+		},
 		{"a page of trees", func() error {
 			_, _, err := f.Trees(t.Context(), store.TreeFilter{Finished: true, After: tree.ID(20000)})
 			return err

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -256,7 +255,7 @@ func TestASettleTouchesPagesByItsSizeAndNotByTheTables(t *testing.T) {
 		}
 		for step, p := range k.explain(r.sent, "force_generic_plan", true) {
 			t.Logf("%s of %d: %s touches %.1f pages a job", name, len(endings), step, float64(p.buffers())/float64(len(endings)))
-			require.LessOrEqual(t, p.buffers(), each*len(endings), fmt.Sprintf("%s: %s", name, step))
+			require.LessOrEqual(t, p.buffers(), each*len(endings), "%s: %s", name, step)
 		}
 	}
 }

@@ -28,8 +28,10 @@ func TestQueuesCountEveryJobOnce(t *testing.T) {
 	q := got[2]
 	require.InDelta(t, 10*time.Minute, q.OldestReady, float64(time.Minute))
 	q.OldestReady = 0
-	require.Equal(t, store.QueueRow{Name: "q", Ready: 3, Due: 2, Running: 4, Waiting: 6, Held: 1, Dead: 9, MaxRunning: 5,
-		HistoryRetention: new(time.Duration(0)), DeadRetention: new(30 * 24 * time.Hour)}, q)
+	require.Equal(t, store.QueueRow{
+		Name: "q", Ready: 3, Due: 2, Running: 4, Waiting: 6, Held: 1, Dead: 9, MaxRunning: 5,
+		HistoryRetention: new(time.Duration(0)), DeadRetention: new(30 * 24 * time.Hour),
+	}, q)
 }
 
 func TestWorkersShowTheirLeases(t *testing.T) {

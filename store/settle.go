@@ -186,10 +186,10 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	slices.SortFunc(endings, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
 	var alone, members, dead, back []Ending
 	for _, e := range endings {
-		switch {
-		case e.End == EndDead:
+		switch e.End {
+		case EndDead:
 			dead = append(dead, e)
-		case e.End == EndCompleted || e.End == EndCancelled:
+		case EndCompleted, EndCancelled:
 			if e.inTree() {
 				members = append(members, e)
 			} else {

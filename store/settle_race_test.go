@@ -100,7 +100,7 @@ func TestTheLastTwoChildrenMayEndInEveryTwoWaysAtOnce(t *testing.T) {
 		}
 	}
 	k.requireReadiedOnce(readied)
-	require.Equal(t, readied, len(k.claim(w, "parents", 10_000)))
+	require.Len(t, k.claim(w, "parents", 10_000), readied)
 }
 
 func TestFinalizersThatEndAtOnceMakeTheirOwnParentReadyOnce(t *testing.T) {

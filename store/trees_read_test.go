@@ -97,12 +97,18 @@ func TestTreesShowTheirRoots(t *testing.T) {
 		r.CreatedAt, r.Age, r.EndedAt, r.StalledAt, r.StalledFor = time.Time{}, 0, nil, nil, 0
 		byRoot[r.Root] = r
 	}
-	require.Equal(t, store.TreeRow{Place: store.PlaceLive, Root: 1, Kind: "k", Queue: "q", State: tree.Waiting, Round: 1,
-		Sealed: true, Counters: store.Counters{Pending: 2, Completed: 1, Dead: 1}}, byRoot[1])
-	require.Equal(t, store.TreeRow{Place: store.PlaceDead, Root: 40, Kind: "k", Queue: "q", State: tree.Dead, Round: 1,
-		Sealed: true, Reason: tree.ReasonFatal, Counters: store.Counters{Completed: 1, Dead: 1}}, byRoot[40])
-	require.Equal(t, store.TreeRow{Place: store.PlaceHistory, Root: 70, Kind: "k", Queue: "q", State: tree.Completed,
-		Round: 1, Sealed: true, Counters: store.Counters{Dead: 1}}, byRoot[70])
+	require.Equal(t, store.TreeRow{
+		Place: store.PlaceLive, Root: 1, Kind: "k", Queue: "q", State: tree.Waiting, Round: 1,
+		Sealed: true, Counters: store.Counters{Pending: 2, Completed: 1, Dead: 1},
+	}, byRoot[1])
+	require.Equal(t, store.TreeRow{
+		Place: store.PlaceDead, Root: 40, Kind: "k", Queue: "q", State: tree.Dead, Round: 1,
+		Sealed: true, Reason: tree.ReasonFatal, Counters: store.Counters{Completed: 1, Dead: 1},
+	}, byRoot[40])
+	require.Equal(t, store.TreeRow{
+		Place: store.PlaceHistory, Root: 70, Kind: "k", Queue: "q", State: tree.Completed,
+		Round: 1, Sealed: true, Counters: store.Counters{Dead: 1},
+	}, byRoot[70])
 	require.Equal(t, "cancelled", byRoot[60].Closing)
 	require.False(t, byRoot[50].Sealed)
 }

@@ -17,21 +17,23 @@ type Backoff struct {
 
 // DefaultBackoff is what a job gets when neither it nor its worker's registration says otherwise: 1 s,
 // doubling, at most an hour, a tenth of jitter.
-var DefaultBackoff = Backoff{Base: time.Second, Factor: 2, Cap: time.Hour, Jitter: 0.1}
+func DefaultBackoff() Backoff {
+	return Backoff{Base: time.Second, Factor: 2, Cap: time.Hour, Jitter: 0.1}
+}
 
 // WithDefaults returns the backoff with every zero field replaced by its default.
 func (b Backoff) WithDefaults() Backoff {
 	if b.Base == 0 {
-		b.Base = DefaultBackoff.Base
+		b.Base = DefaultBackoff().Base
 		if b.Cap > 0 {
 			b.Base = min(b.Base, b.Cap)
 		}
 	}
 	if b.Factor == 0 {
-		b.Factor = DefaultBackoff.Factor
+		b.Factor = DefaultBackoff().Factor
 	}
 	if b.Cap == 0 {
-		b.Cap = max(DefaultBackoff.Cap, b.Base)
+		b.Cap = max(DefaultBackoff().Cap, b.Base)
 	}
 	return b
 }

@@ -45,7 +45,7 @@ func TestABackoffsZeroFieldsGetTheDefaults(t *testing.T) {
 		require.NoError(t, want.Check())
 		require.Equal(t, &want, planned(t, tree.WithBackoff(given)).Backoff, "the row says what it means")
 	}
-	require.Equal(t, tree.DefaultBackoff, tree.DefaultBackoff.WithDefaults())
+	require.Equal(t, tree.DefaultBackoff(), tree.DefaultBackoff().WithDefaults())
 }
 
 // TestADelayIsNeverNegativeAndNeverAboveTheCap holds for what Check accepts and, since a worker must not be
@@ -108,6 +108,6 @@ func TestABackoffThatMakesNoSenseIsRefused(t *testing.T) {
 		require.Error(t, b.Check(), name)
 	}
 	require.NoError(t, tree.Backoff{}.Check())
-	require.NoError(t, tree.DefaultBackoff.Check())
+	require.NoError(t, tree.DefaultBackoff().Check())
 	require.NoError(t, tree.Backoff{Base: tree.MaxDuration, Cap: tree.MaxDuration, Factor: 100, Jitter: 1}.Check())
 }

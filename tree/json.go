@@ -84,11 +84,6 @@ func CheckStrings(v any, raw []byte) error {
 	return nil
 }
 
-var (
-	jsonMarshaler = reflect.TypeFor[json.Marshaler]()
-	textMarshaler = reflect.TypeFor[encoding.TextMarshaler]()
-)
-
 // maxValueDepth bounds the walk through a value: a level of JSON may be several of Go (an interface, a
 // pointer, an embedded struct), and what encoding/json leaves out may be a cycle.
 const maxValueDepth = 20 * MaxJSONDepth
@@ -143,7 +138,7 @@ func encodesItself(v reflect.Value) bool {
 		types = append(types, reflect.PointerTo(v.Type()))
 	}
 	for _, t := range types {
-		if t.Implements(jsonMarshaler) || t.Implements(textMarshaler) {
+		if t.Implements(reflect.TypeFor[json.Marshaler]()) || t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 			return true
 		}
 	}
