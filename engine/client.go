@@ -53,7 +53,8 @@ func (c *Client) Close(ctx context.Context) error { return c.notes.flush(ctx) }
 func (c *Client) Store() *store.Store { return c.store }
 
 // InTx returns an inserter that works in the caller's transaction: the jobs exist when it commits. Workers find
-// them within their poll interval, or at once if Wake is called after the commit.
+// them within their poll interval, or at once if Wake is called after the commit. Above READ COMMITTED, a dedup
+// key that is held by a job which the transaction cannot see fails as a serialization failure (40001).
 func (c *Client) InTx(tx pgx.Tx) Inserter { return Inserter{client: c, tx: store.PgxTx(tx)} }
 
 // InSQLTx is [Client.InTx] for a transaction of database/sql, with any driver for PostgreSQL.

@@ -69,7 +69,7 @@ func (n *notifier) send() {
 			n.logger.Debug("coppice: wake-up not sent; polling will find the jobs", "error", err)
 		}
 		cancel()
-		time.Sleep(notifyEvery)
+		<-time.After(notifyEvery)
 	}
 }
 

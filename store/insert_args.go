@@ -166,7 +166,7 @@ func metaJSON(meta map[string]string) *string {
 // idArray scans a bigint[] whichever way the driver hands it over: pgx as numbers, database/sql as text.
 type idArray struct{ into *[]int64 }
 
-// ScanIndex and its sisters are pgtype's way to fill a Go slice from an array.
+// SetDimensions makes room. It and the next two are pgtype's way to fill a Go slice from an array.
 func (a idArray) SetDimensions(dims []pgtype.ArrayDimension) error {
 	n := 0
 	for _, d := range dims {

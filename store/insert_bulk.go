@@ -50,9 +50,13 @@ type bulkRows struct {
 	row  [25]any
 }
 
+// Next goes to the next row, if there is one.
 func (b *bulkRows) Next() bool { b.next++; return b.next <= len(b.ids) }
+
+// Err is pgx.CopyFromSource's: a plan cannot fail to be read.
 func (b *bulkRows) Err() error { return nil }
 
+// Values fills the buffer with the row's columns.
 func (b *bulkRows) Values() ([]any, error) {
 	i := b.next - 1
 	s := &b.plan.Specs[i]
@@ -80,7 +84,7 @@ func (b *bulkRows) Values() ([]any, error) {
 		r[1] = b.ids[s.Parent]
 	}
 	r[3], r[4], r[5], r[6], r[7] = string(state), runAt, b.now, int32(s.Children), round
-	r[8], r[9], r[10], r[11], r[12] = s.Kind, json.RawMessage(s.Args), s.Queue, int16(s.Priority), int32(s.MaxAttempts)
+	r[8], r[9], r[10], r[11], r[12] = s.Kind, s.Args, s.Queue, int16(s.Priority), int32(s.MaxAttempts)
 	r[13], r[14] = orNullMillis(s.Timeout), orNullMillis(s.MaxAge)
 	r[15], r[16], r[17], r[18] = nil, nil, nil, nil
 	if s.Backoff != nil {

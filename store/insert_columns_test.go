@@ -60,7 +60,7 @@ func TestOptionsAreStoredInTheirColumns(t *testing.T) {
 		require.InDelta(t, 0.25, row.BackoffJitter, 0)
 		require.Zero(t, *row.KeepFor)
 		require.Equal(t, []string{`q"b\c`, "{x,y}", "NULL", "木"}, row.Tags)
-		require.Equal(t, `{"a":"\u003c","b":""}`, string(row.Meta))
+		verbatim(t, `{"a":"\u003c","b":""}`, string(row.Meta))
 		require.Equal(t, tree.Proceed, row.OnDead)
 		require.Equal(t, tree.LostDeadLetter, row.OnLost)
 	},

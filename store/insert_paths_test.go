@@ -48,13 +48,13 @@ func (in *intake) paths(modes ...pgx.QueryExecMode) []path {
 func TestEveryPathStoresTheSameRows(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []bool{false, true} {
-		for _, n := range []int{1, 399, 400, 5_001} {
+		for _, n := range []int{1, 100, 399, 400, 5_001} {
 			in := newIntake(t)
 			p := planOf(t, sampler(n, keys)...)
 			// A pooler between makes pgx use one of the other modes. They differ in how arrays travel, which
 			// the short plans show.
 			modes := []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement}
-			if n < 400 {
+			if n <= 100 {
 				modes = append(modes, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 					pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol)
 			}

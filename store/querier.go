@@ -113,7 +113,7 @@ func (t sqlTx) guard(ctx context.Context, f func(Tx) error) error {
 // statement casts its parameters, so their text is all that has to arrive.
 func asText(types *pgtype.Map, a any) (any, error) {
 	var oid uint32
-	switch a.(type) {
+	switch a := a.(type) {
 	case []int64, []*int64:
 		oid = pgtype.Int8ArrayOID
 	case []int32, []*int32:
@@ -127,7 +127,7 @@ func asText(types *pgtype.Map, a any) (any, error) {
 	case []pgtype.Timestamptz:
 		oid = pgtype.TimestamptzArrayOID
 	case int32:
-		return int64(a.(int32)), nil
+		return int64(a), nil
 	default:
 		return a, nil
 	}

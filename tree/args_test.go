@@ -102,9 +102,9 @@ func TestNothingIsEvaluatedAfterARefusal(t *testing.T) {
 		more = append(more, func(*tree.Spec) { options++ })
 		return tree.New(counting{&kinds, &encodings}, more...)
 	}
-	refused(t, counted(), counted().Add(counted(), counted(tree.Priority(1e6)), counted()), counted())
+	_ = refused(t, counted(), counted().Add(counted(), counted(tree.Priority(1e6)), counted()), counted())
 	require.Equal(t, []int{4, 4, 4}, []int{kinds, encodings, options})
-	refused(t, tree.New(kinded(""), func(*tree.Spec) { options++ }))
+	_ = refused(t, tree.New(kinded(""), func(*tree.Spec) { options++ }))
 	require.Equal(t, 4, options)
 }
 

@@ -68,10 +68,10 @@ func TestRawJSONKeepsItsKeysAndDigitsAndLosesItsSpaces(t *testing.T) {
 	t.Parallel()
 	got, err := argsOf(t, json.RawMessage(` { "b" : 1.50 , "a":9223372036854775808, "b": 1e400, "c":-0 } `))
 	require.NoError(t, err)
-	require.Equal(t, `{"V":{"b":1.50,"a":9223372036854775808,"b":1e400,"c":-0}}`, got)
+	verbatim(t, `{"V":{"b":1.50,"a":9223372036854775808,"b":1e400,"c":-0}}`, got)
 	got, err = argsOf(t, json.RawMessage(`"<&>"`))
 	require.NoError(t, err)
-	require.Equal(t, `{"V":"\u003c\u0026\u003e"}`, got, "encoding/json escapes what HTML would read")
+	verbatim(t, `{"V":"\u003c\u0026\u003e"}`, got) // what HTML would read is escaped
 	_, err = argsOf(t, json.RawMessage(`{"a":}`))
 	require.ErrorContains(t, err, "do not encode as JSON")
 	_, err = argsOf(t, json.RawMessage("\"a\xff\""))
@@ -158,9 +158,6 @@ func TestStringsThatAreNotUTF8AreRefusedWhereverTheyAre(t *testing.T) {
 		"embedded pointer": struct{ *embedded }{&embedded{wrong}},
 		"quoted": struct {
 			S string `json:",string"`
-		}{wrong},
-		"dash that is a name": struct {
-			S string `json:"-,"`
 		}{wrong},
 		"beside a real one": []string{"\uFFFD", wrong},
 		"long list":         long,

@@ -45,3 +45,9 @@ func refused(t testing.TB, nodes ...*tree.Node) *tree.InvalidError {
 	require.Equal(t, err.Error(), invalid.Error())
 	return invalid
 }
+
+// verbatim compares JSON byte for byte, which is what is promised of args.
+func verbatim(t testing.TB, want, got string) {
+	t.Helper()
+	require.Equal(t, want, got)
+}

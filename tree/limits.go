@@ -32,5 +32,5 @@ const (
 	DefaultHistoryRetention = 7 * 24 * time.Hour
 )
 
-// NoTimeout, given as a timeout, lets an attempt run for as long as it likes.
+// NoTimeout is the timeout of an attempt that may run for as long as it likes.
 const NoTimeout time.Duration = -1

@@ -1,7 +1,6 @@
 package tree_test
 
 import (
-	"encoding/json"
 	"math"
 	"testing"
 	"time"
@@ -13,7 +12,7 @@ import (
 
 func TestANodeWithoutOptionsHasTheDefaults(t *testing.T) {
 	t.Parallel()
-	require.Equal(t, json.RawMessage(`{"name":"a"}`), specOf(t, tree.New(page{"a"})).Args)
+	verbatim(t, `{"name":"a"}`, string(specOf(t, tree.New(page{"a"})).Args))
 	s := planned(t)
 	require.Equal(t, "page", s.Kind)
 	require.Equal(t, "default", s.Queue)

@@ -146,7 +146,7 @@ func TestANodeMayBePlannedAgain(t *testing.T) {
 	require.Equal(t, one.Specs[1].Meta, three.Specs[1].Meta, "plans share nothing that is written to")
 	require.Equal(t, one.Specs[0].Backoff, three.Specs[0].Backoff)
 	n.Add(bad())
-	refused(t, n)
+	_ = refused(t, n)
 	require.Len(t, one.Specs, 3)
 }
 
