@@ -9,10 +9,12 @@
 //	confirm.go   the question before something is destroyed
 //	json.go, table.go, paint.go, human.go
 //	             how answers are written
+//	meter.go     how long ones say how far they are
 //
 // Commands are made by functions that take the [App], so tests run them in-process. There is no state but
 // the App's.
 //
-// What does not live here: anything that a program could want to do without a shell. Commands only ask the
-// packages store, migrations and pglocal, and write down the answers.
+// What does not live here: anything that a program could want to do without a shell. Commands only ask
+// the packages store, migrations, pglocal, bench and, for the demo, examples/sourcestats, and write down the
+// answers.
 package cli

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/progress"
@@ -79,7 +80,7 @@ func (m *meter) set(n int64) {
 		m.tracker.SetValue(n)
 	case time.Since(m.spoken) >= meterSpeaks:
 		m.spoken = time.Now()
-		fmt.Fprintf(m.app.Err, "%s: %s of %s\n", m.what, count(n), count(m.total))
+		fmt.Fprintf(m.app.Err, "%s: %s of %s\n", strings.TrimSpace(m.what), count(n), count(m.total))
 	}
 }
 
