@@ -7,6 +7,8 @@ GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 # machine has cores only makes all of them slow.
 PARALLEL ?= 2
 
+PGBOUNCER ?= $(shell command -v pgbouncer || echo /usr/sbin/pgbouncer)
+
 .DEFAULT_GOAL := help
 
 help: ## list these targets
@@ -24,6 +26,9 @@ cover: ## run the tests and print the coverage of each package
 
 bench: ## run the benchmarks, with their memory
 	go test -run '^$$' -bench . -benchmem -timeout 30m -p 1 ./...
+
+test-pgbouncer: ## run the core behind PgBouncer in transaction mode; PGBOUNCER names the program
+	COPPICE_PGBOUNCER=$(PGBOUNCER) go test -race -run BehindPgBouncer -count 1 -timeout 5m ./engine
 
 readme-check: ## run the commands that the README shows
 	COPPICE_README_CHECK=1 go test -run TestReadmeCommandsRun -count 1 -v -timeout 30m ./internal/house
@@ -48,4 +53,4 @@ $(GOLANGCI):
 	mv $(TOOLS)/install/golangci-lint $@
 	rmdir $(TOOLS)/install
 
-.PHONY: help test test-short cover bench readme-check build fmt vet lint clean
+.PHONY: help test test-short test-pgbouncer cover bench readme-check build fmt vet lint clean

@@ -19,6 +19,7 @@ type claims struct {
 type held struct {
 	seq    int64
 	cancel context.CancelCauseFunc // nil: no handler runs
+	ended  bool                    // its handler has; the outcome is on its way
 }
 
 func newClaims() *claims { return &claims{jobs: map[tree.ID]held{}} }
@@ -63,8 +64,17 @@ func (c *claims) stop(f store.Fence) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq {
-		h.cancel = nil
+		h.cancel, h.ended = nil, true
 		c.jobs[f.ID] = h
+	}
+}
+
+// forget drops a claim of which no outcome will be written.
+func (c *claims) forget(f store.Fence) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq {
+		delete(c.jobs, f.ID)
 	}
 }
 
@@ -79,16 +89,21 @@ func (c *claims) drop(endings []store.Ending) {
 	}
 }
 
-// loseAll gives every claim up: others have taken the jobs, or will.
+// loseAll gives every claim up: others have taken the jobs, or will. What has not started never will. A job whose
+// handler runs stays held until the handler has ended, whether that heeds its context or not: should the
+// lease turn out to be whole after all, it must not be given back, and run again, beside itself. What has
+// ended stays until the database has taken its outcome, or refused it.
 func (c *claims) loseAll() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, h := range c.jobs {
-		if h.cancel != nil {
+	for id, h := range c.jobs {
+		switch {
+		case h.cancel != nil:
 			h.cancel(ErrClaimLost)
+		case !h.ended:
+			delete(c.jobs, id)
 		}
 	}
-	clear(c.jobs)
 }
 
 func (c *claims) size() int {

@@ -66,18 +66,26 @@ func TestAClaimThatWasLostBeforeItsHandlerRanNeverStarts(t *testing.T) {
 	require.Zero(t, c.size())
 }
 
-func TestLosingAllClaimsCancelsEveryHandler(t *testing.T) {
+func TestLosingAllClaimsCancelsEveryHandlerAndHoldsItsJobUntilItEnds(t *testing.T) {
 	t.Parallel()
 	c := newClaims()
 	var running []context.Context
 	for id := range tree.ID(5) {
 		running = append(running, startOn(t, c, c.take([]store.Claim{claimOf(id, 1)})[0].Fence))
 	}
+	c.stop(store.Fence{ID: 3, Seq: 1})
 	c.loseAll()
-	for _, ctx := range running {
-		require.True(t, errors.Is(context.Cause(ctx), ErrClaimLost))
+	for id, ctx := range running {
+		require.Equal(t, id != 3, errors.Is(context.Cause(ctx), ErrClaimLost), "handler %d", id)
+		require.True(t, c.holds(store.Fence{ID: tree.ID(id), Seq: 1}))
 	}
-	require.Empty(t, c.running())
+	require.Equal(t, []tree.ID{0, 1, 2, 4}, c.running())
+	for id := range tree.ID(3) {
+		c.stop(store.Fence{ID: id, Seq: 1})
+		c.forget(store.Fence{ID: id, Seq: 1})
+	}
+	require.Equal(t, []tree.ID{4}, c.running())
+	require.Equal(t, 2, c.size(), "the one that runs, and the one whose outcome is on its way")
 }
 
 // TestAJobMayBeClaimedAgainBeforeItsLastOutcomeIsDropped has the settle's commit visible to a claim before the worker

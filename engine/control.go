@@ -87,7 +87,7 @@ func walk(err error, visit func(error) bool) bool {
 			if visit(e) {
 				return true
 			}
-			one, many := unwrap(e)
+			many, one := unwrap(e)
 			for _, inner := range many {
 				if step(inner) {
 					return true
@@ -102,17 +102,17 @@ func walk(err error, visit func(error) bool) bool {
 
 // unwrap returns what err wraps: one error or several, or nothing, also when its method panics. Chains come from
 // users' code and are walked after the handler has ended, where nothing else would stop a panic.
-func unwrap(err error) (one error, many []error) {
+func unwrap(err error) (many []error, one error) {
 	defer func() {
 		if recover() != nil {
-			one, many = nil, nil
+			many, one = nil, nil
 		}
 	}()
 	switch w := err.(type) { //nolint:errorlint // this is the unwrapping itself
 	case interface{ Unwrap() error }:
-		return w.Unwrap(), nil
-	case interface{ Unwrap() []error }:
 		return nil, w.Unwrap()
+	case interface{ Unwrap() []error }:
+		return w.Unwrap(), nil
 	}
 	return nil, nil
 }

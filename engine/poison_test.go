@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"runtime"
 	"strings"
 	"testing"
@@ -47,7 +48,7 @@ func TestAPanicFailsTheAttemptAndKeepsItsStack(t *testing.T) {
 		2: {func() { panic(engine.Fatal(errBoom)) }, "panic: boom"},
 		3: {func() { panic(nil) }, "panic: panic called with nil argument"}, //nolint:govet // it is what the test is about
 		4: {func() { panic(mute{}) }, ""},
-		5: {func() { var m map[string]int; m["x"] = 1 }, "panic: assignment to entry in nil map"},
+		5: {func() { _ = []int{}[len(os.Args)] }, ""}, // the runtime's own
 		6: {func() { runtime.Goexit() }, "the handler ended its goroutine (runtime.Goexit)"},
 		7: {func() { panic(strings.Repeat("x", 10<<20)) }, ""},
 	}

@@ -31,6 +31,7 @@ func (w *Worker) run(claim *store.Claim) {
 // conclude hands the outcome of an ended attempt to the settler.
 func (w *Worker) conclude(a *attempt) {
 	if errors.Is(a.cause, ErrClaimLost) {
+		w.held.forget(a.claim.Fence)
 		w.log(slog.LevelDebug, "coppice: claim lost while the handler ran", a.claim)
 		return
 	}

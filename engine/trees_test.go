@@ -143,11 +143,15 @@ func TestAChildThatFailsAndThenSucceedsHasCompleted(t *testing.T) {
 	})
 	k.onRoll(func(ctx context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) {
 		n := 0
-		for range engine.Results[string](ctx, kids) {
-			n++
+		for _, err := range engine.Results[string](ctx, kids) {
+			if n++; err != nil {
+				return nil, err
+			}
 		}
-		for range kids.DeadJobs(ctx) {
-			n += 100
+		for _, err := range kids.DeadJobs(ctx) {
+			if n += 100; err != nil {
+				return nil, err
+			}
 		}
 		return []int{kids.Completed, kids.Dead, kids.Cancelled, kids.Removed, n}, nil
 	})
@@ -180,9 +184,9 @@ func TestResultsComeInChildOrderAcrossPages(t *testing.T) {
 			}
 			want, last = want+1, r.ID
 		}
-		for range engine.Results[int](ctx, kids) { // leaving early leaks nothing
-			if broke++; broke == 1_200 {
-				break
+		for _, err := range engine.Results[int](ctx, kids) {
+			if broke++; err != nil || broke == 1_200 {
+				break // leaving early leaks nothing
 			}
 		}
 		return []int{want, broke, kids.Completed}, nil

@@ -54,19 +54,21 @@ type Worker struct {
 }
 
 // NewWorker makes a worker of what is registered now. It does no I/O. Errors: everything that is wrong with
-// the configuration, at once; no handler at all.
+// the configuration, and that there is no handler at all, at once.
 func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, error) {
 	if client == nil || reg == nil {
 		return nil, fmt.Errorf("coppice: a worker needs a client and a registry")
 	}
 	config, err := config.withDefaults(client)
+	works, rolls := reg.snapshot()
+	if len(works)+len(rolls) == 0 {
+		err = errors.Join(err, errors.New("coppice: the registry has no handlers; register some with engine.Work or engine.Finalize"))
+	}
 	if err != nil {
 		return nil, err
 	}
-	w := &Worker{client: client, config: config, held: newClaims(), born: time.Now(), stopped: make(chan struct{})}
-	w.works, w.rolls = reg.snapshot()
-	if len(w.works)+len(w.rolls) == 0 {
-		return nil, fmt.Errorf("coppice: the registry has no handlers; register some with engine.Work or engine.Finalize")
+	w := &Worker{
+		client: client, config: config, works: works, rolls: rolls, held: newClaims(), born: time.Now(), stopped: make(chan struct{}),
 	}
 	w.workKinds, w.rollKinds = kinds(w.works), kinds(w.rolls)
 	w.lanes = make(map[string]*lane, len(config.Queues))

@@ -12,8 +12,6 @@ import (
 	_ "github.com/lib/pq" // the other driver of database/sql
 	"github.com/stretchr/testify/require"
 
-	"github.com/coppicehq/coppice/internal/testcheck"
-	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
 )
@@ -32,23 +30,12 @@ func (raw) Kind() string { return "raw" }
 
 func (r raw) MarshalJSON() ([]byte, error) { return []byte(r), nil }
 
-// intake is a database with a store on it, whose invariants are checked when the test ends.
-type intake struct {
-	*store.Store
-	t  testing.TB
-	db *testdb.DB
-}
+// intake is a kit for tests of inserts.
+type intake struct{ *kit }
 
 func newIntake(t testing.TB) *intake {
 	t.Helper()
-	db := testdb.New(t)
-	s, err := store.New(db.Pool, db.Schema)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		testcheck.AssertInvariants(t, s)
-		db.AssertNoDeadlocks(t)
-	})
-	return &intake{Store: s, t: t, db: db}
+	return &intake{newKit(t)}
 }
 
 // open opens the database through database/sql.
@@ -71,12 +58,6 @@ func (in *intake) over(configure func(*pgxpool.Config)) *store.Store {
 	s, err := store.New(pool, in.db.Schema)
 	require.NoError(in.t, err)
 	return s
-}
-
-func (in *intake) exec(text string, args ...any) {
-	in.t.Helper()
-	_, err := in.db.Pool.Exec(in.t.Context(), text, args...)
-	require.NoError(in.t, err, text)
 }
 
 func (in *intake) count() (n int) {

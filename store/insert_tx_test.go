@@ -187,7 +187,7 @@ func TestACancelledInsertLeavesNoConnectionAndNoRow(t *testing.T) {
 			_, err := in.Insert(ctx, p)
 			failed <- err
 		}()
-		in.awaitWaiting(1)
+		in.blocked(1)
 		cancel()
 		require.ErrorIs(t, <-failed, context.Canceled)
 		release()

@@ -15,14 +15,14 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
-// patience bounds every wait of a test: it is how long a broken store takes to fail, not how long a sound one
-// takes.
-const patience = 30 * time.Second
-
 // task is the args of every job of these tests; what a job is told to be is in its options.
 type task struct{}
 
 func (task) Kind() string { return "task" }
+
+// patience bounds every wait of a test: it is how long a broken store takes to fail, not how long a sound one
+// takes.
+const patience = 30 * time.Second
 
 // kit is a database of the test's own with a store on it. The invariant check and the search for deadlocks in
 // the server's log run when the test ends.

@@ -23,13 +23,13 @@ func DefaultRoot(ctx context.Context) (string, error) {
 	cmd.Env = append(os.Environ(), "GOTOOLCHAIN=local")
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("find the source of Go, the folder to count where none is named: go env GOROOT: %w", err)
+		return "", fmt.Errorf("find the source of the Go toolchain: go env GOROOT: %w", err)
 	}
 	goroot := strings.TrimSpace(string(out))
 	if source := sourceIn(goroot); source != "" {
 		return source, nil
 	}
-	return "", errors.New("the Go toolchain in " + goroot + " came without its source: name a folder to count")
+	return "", errors.New("the Go toolchain in " + goroot + " came without its source")
 }
 
 // sourceIn returns the folder of source code in a toolchain, or nothing if it has none.

@@ -60,5 +60,7 @@ func TestAFileThatIsGoneStopsTheRun(t *testing.T) {
 			require.NoError(t, os.Remove(filepath.Join(root, "b", "one.go")))
 		},
 	})
-	require.ErrorContains(t, err, "1 jobs died: coppice tree show 1")
+	var dead *sourcestats.DeadError
+	require.ErrorAs(t, err, &dead)
+	require.ErrorContains(t, err, "died: open "+filepath.Join(root, "b", "one.go")+": no such file or directory (coppice tree show 1)")
 }

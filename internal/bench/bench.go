@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -10,10 +11,16 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
+// MaxJobs is the most that one run takes: enough for any machine, and it ends some time.
+const MaxJobs = 10_000_000
+
+// MaxChildren is the most children of one tree.
+const MaxChildren = 100_000
+
 // Options say what to measure.
 type Options struct {
-	Jobs       int    // in all, trees' roots included; at least 1
-	Children   int    // of each tree; 0: jobs stand alone
+	Jobs       int    // in all, trees' roots included; 1 to MaxJobs
+	Children   int    // of each tree, up to MaxChildren; 0: jobs stand alone
 	MaxRunning int    // handlers at once; 0: engine.DefaultMaxRunning
 	Queue      string // "": a queue of its own, "bench"
 	KeepNone   bool   // write no history
@@ -21,114 +28,137 @@ type Options struct {
 	Progress func(inserted, ran int)
 }
 
-// Result is what was measured. Seconds and rates are of the drain alone, without the insert.
+// Check says what is wrong with the options; nil: nothing.
+func (o Options) Check() error {
+	switch {
+	case o.Jobs < 1 || o.Jobs > MaxJobs:
+		return fmt.Errorf("the number of jobs is %d, outside 1 to %d", o.Jobs, MaxJobs)
+	case o.Children < 0 || o.Children > MaxChildren:
+		return fmt.Errorf("the number of children is %d, outside 0 to %d", o.Children, MaxChildren)
+	case o.MaxRunning < 0 || o.MaxRunning > 10_000:
+		return fmt.Errorf("the number of handlers at once is %d, outside 0 to 10000", o.MaxRunning)
+	}
+	return nil
+}
+
+// Total is how many jobs a run has: trees are whole, so there may be a few more than Jobs.
+func (o Options) Total() int { return o.trees() * (1 + o.Children) }
+
+// trees counts a job that stands alone as a tree of one.
+func (o Options) trees() int { return (o.Jobs + o.Children) / (1 + o.Children) }
+
+// Result is what was measured. Seconds and JobsPerSecond are of the drain alone, which starts with every job
+// inserted, and ends when every outcome is committed.
 type Result struct {
 	Workload         string  `json:"workload"` // flat or trees
 	Jobs             int     `json:"jobs"`
-	Trees            int     `json:"trees,omitempty"`
-	Children         int     `json:"children,omitempty"`
+	Trees            int     `json:"trees"`    // 0: flat
+	Children         int     `json:"children"` // of each tree
 	InsertSeconds    float64 `json:"insert_seconds"`
 	InsertsPerSecond float64 `json:"inserts_per_second"`
 	Seconds          float64 `json:"seconds"`
 	JobsPerSecond    float64 `json:"jobs_per_second"`
 	MaxRunning       int     `json:"max_running"`
 	History          bool    `json:"history"`
-	FinalizedKids    int64   `json:"results_read,omitempty"`
+	ResultsRead      int64   `json:"results_read"` // by finalizers, of their children
 }
 
-type noop struct {
-	N int `json:"n"`
-}
+// ErrStuck is in the chain of the error about a run of which nothing has ended for a minute.
+var ErrStuck = errors.New("no job has ended for a minute")
 
-func (noop) Kind() string { return "coppice.bench.noop" }
+const (
+	// insertBatch is about how many jobs go in with one insert.
+	insertBatch = 5_000
+	// stuckAfter is how long nothing may end.
+	stuckAfter = time.Minute
+)
 
-type parent struct {
-	N int `json:"n"`
-}
-
-func (parent) Kind() string { return "coppice.bench.parent" }
-
-// insertBatch is how many jobs go in with one insert.
-const insertBatch = 5_000
-
-// run counts what the handlers do.
-type run struct {
-	options Options
-	ran     atomic.Int64
-	read    atomic.Int64
-	all     chan struct{} // closed when everything ran
-}
-
-// Run inserts the jobs, then drains them with one worker, and measures both.
+// Run inserts the jobs, then drains them with one worker, and measures both. The queue must be empty, and nobody
+// else may serve it. Errors: Options.Check's; [ErrStuck]; whatever keeps the numbers from being true, such as a job
+// that ran twice.
 func Run(ctx context.Context, client *engine.Client, o Options) (Result, error) {
+	if err := o.Check(); err != nil {
+		return Result{}, err
+	}
 	if o.Queue == "" {
 		o.Queue = "bench"
 	}
 	if o.MaxRunning == 0 {
 		o.MaxRunning = engine.DefaultMaxRunning
 	}
-	if o.Jobs < 1 || o.Children < 0 {
-		return Result{}, fmt.Errorf("jobs must be at least 1 and children at least 0, not %d and %d", o.Jobs, o.Children)
+	r := newRun(o)
+	result := Result{Workload: "flat", Jobs: r.total, Children: o.Children, MaxRunning: o.MaxRunning, History: !o.KeepNone}
+	if o.Children > 0 {
+		result.Workload, result.Trees = "trees", o.trees()
 	}
-	r := &run{options: o, all: make(chan struct{})}
-	result := Result{Workload: "flat", MaxRunning: o.MaxRunning, History: !o.KeepNone, Children: o.Children}
+	// The worker makes them too if they are missing: not on the clock.
+	if _, err := client.Store().EnsureHistory(ctx); err != nil {
+		return Result{}, err
+	}
 	started := time.Now()
-	jobs, trees, err := r.insert(ctx, client)
+	if err := r.insert(ctx, client); err != nil {
+		return Result{}, err
+	}
+	took := time.Since(started)
+	result.InsertSeconds, result.InsertsPerSecond = took.Seconds(), float64(r.total)/took.Seconds()
+	took, err := r.drain(ctx, client)
 	if err != nil {
 		return Result{}, err
 	}
-	result.InsertSeconds = time.Since(started).Seconds()
-	result.Jobs, result.Trees = jobs, trees
-	if trees > 0 {
-		result.Workload = "trees"
-	}
-	result.InsertsPerSecond = float64(jobs) / result.InsertSeconds
-	took, err := r.drain(ctx, client, jobs)
-	if err != nil {
-		return Result{}, err
-	}
-	result.Seconds, result.JobsPerSecond = took.Seconds(), float64(jobs)/took.Seconds()
-	result.FinalizedKids = r.read.Load()
-	return result, nil
+	result.Seconds, result.JobsPerSecond = took.Seconds(), float64(r.total)/took.Seconds()
+	result.ResultsRead = r.read.Load()
+	return result, r.verify(ctx, client.Store())
 }
 
-// insert puts the jobs in and says how many they are: trees are whole, so there may be a few more than asked for.
-func (r *run) insert(ctx context.Context, client *engine.Client) (jobs, trees int, err error) {
+// run is one measurement under way.
+type run struct {
+	options Options
+	total   int
+	seen    []atomic.Uint32 // a bit a job: it has run
+	ran     atomic.Int64    // bits set
+	twice   atomic.Int64    // runs of jobs that had run
+	read    atomic.Int64    // results that finalizers have read
+	wrong   atomic.Int64    // finalizers that have not read exactly their children's
+	all     chan struct{}   // closed when every job has run
+}
+
+func newRun(o Options) *run {
+	total := o.Total()
+	return &run{options: o, total: total, seen: make([]atomic.Uint32, total/32+1), all: make(chan struct{})}
+}
+
+// insert puts the jobs in, numbered from 0, each root before its children.
+func (r *run) insert(ctx context.Context, client *engine.Client) error {
 	options := []tree.Option{tree.Queue(r.options.Queue)}
 	if r.options.KeepNone {
 		options = append(options, tree.KeepFor(0))
 	}
 	var batch []*tree.Node
-	size := 0
-	flush := func() error {
-		_, err := client.InsertMany(ctx, batch...)
-		batch, size = batch[:0], 0
-		r.progress(jobs)
-		return err
-	}
-	for jobs < r.options.Jobs {
-		node := tree.New(noop{jobs}, options...)
-		nodes := 1
-		if r.options.Children > 0 {
-			node = tree.New(parent{trees}, options...)
+	size, n := 0, 0
+	for n < r.total {
+		if r.options.Children == 0 {
+			batch = append(batch, tree.New(noop{n}, options...))
+			n++
+			size++
+		} else {
+			root := tree.New(parent{n}, options...)
 			for c := range r.options.Children {
-				node.Add(tree.New(noop{c}, options...))
+				root.Add(tree.New(noop{n + 1 + c}, options...))
 			}
-			trees++
-			nodes += r.options.Children
+			batch = append(batch, root)
+			n += 1 + r.options.Children
+			size += 1 + r.options.Children
 		}
-		batch = append(batch, node)
-		jobs, size = jobs+nodes, size+nodes
-		if size >= insertBatch {
-			if err := flush(); err != nil {
-				return 0, 0, err
-			}
+		if size < insertBatch && n < r.total {
+			continue
 		}
+		if _, err := client.InsertMany(ctx, batch...); err != nil {
+			return err
+		}
+		batch, size = batch[:0], 0
+		r.progress(n)
 	}
-	if len(batch) > 0 {
-		err = flush()
-	}
-	return jobs, trees, err
+	return nil
 }
 
 func (r *run) progress(inserted int) {
@@ -137,13 +167,13 @@ func (r *run) progress(inserted int) {
 	}
 }
 
-func (r *run) drain(ctx context.Context, client *engine.Client, jobs int) (time.Duration, error) {
-	reg, err := r.registry(int64(jobs))
+func (r *run) drain(ctx context.Context, client *engine.Client) (time.Duration, error) {
+	reg, err := r.registry()
 	if err != nil {
 		return 0, err
 	}
 	w, err := engine.NewWorker(client, reg, engine.WorkerConfig{
-		Queues: map[string]engine.QueueConfig{r.options.Queue: {MaxRunning: r.options.MaxRunning}},
+		Name: "bench", Queues: map[string]engine.QueueConfig{r.options.Queue: {MaxRunning: r.options.MaxRunning}},
 	})
 	if err != nil {
 		return 0, err
@@ -152,56 +182,36 @@ func (r *run) drain(ctx context.Context, client *engine.Client, jobs int) (time.
 	if err := w.Start(ctx); err != nil {
 		return 0, err
 	}
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for done := false; !done; {
-		select {
-		case <-r.all:
-			done = true
-		case <-tick.C:
-			r.progress(jobs)
-		case <-ctx.Done():
-			_ = w.Stop(context.WithoutCancel(ctx))
-			return 0, context.Cause(ctx)
-		}
+	if err := r.await(ctx); err != nil {
+		return 0, errors.Join(err, w.Stop(context.WithoutCancel(ctx)))
 	}
 	// The outcomes are part of the work: Stop returns when the last is written.
 	if err := w.Stop(ctx); err != nil {
 		return 0, err
 	}
-	r.progress(jobs)
-	return time.Since(started), nil
+	took := time.Since(started)
+	r.progress(r.total)
+	return took, nil
 }
 
-func (r *run) registry(jobs int64) (*engine.Registry, error) {
-	count := func() {
-		if r.ran.Add(1) == jobs {
-			close(r.all)
+// await returns when every job has run.
+func (r *run) await(ctx context.Context) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	last, moved := int64(0), time.Now()
+	for {
+		select {
+		case <-r.all:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+		r.progress(r.total)
+		if ran := r.ran.Load(); ran != last {
+			last, moved = ran, time.Now()
+		} else if time.Since(moved) > stuckAfter {
+			return fmt.Errorf("%w: %d of %d have run", ErrStuck, ran, r.total)
 		}
 	}
-	reg := engine.NewRegistry()
-	inTrees := r.options.Children > 0
-	err := engine.Work(reg, func(_ context.Context, job *engine.Job[noop]) (*int, error) {
-		count()
-		if !inTrees {
-			return nil, nil
-		}
-		return &job.Args.N, nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	err = engine.Finalize(reg, func(ctx context.Context, _ *engine.Job[parent], kids *engine.Children) (int, error) {
-		sum := 0
-		for kid, err := range engine.Results[int](ctx, kids) {
-			if err != nil {
-				return 0, err
-			}
-			sum += kid.Value
-			r.read.Add(1)
-		}
-		count()
-		return sum, nil
-	})
-	return reg, err
 }

@@ -40,7 +40,7 @@ func System() *App {
 		InTerminal:  isTerminal(os.Stdin),
 		OutTerminal: isTerminal(os.Stdout),
 		ErrTerminal: isTerminal(os.Stderr),
-		Size:        func() (int, int) { return sizeOf(os.Stdout) },
+		Size:        func() (int, int) { return sizeOf(os.Stdout, os.Stderr) },
 		After:       time.After,
 	}
 }
@@ -52,17 +52,23 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
-	return a.report(root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if err != nil && ctx.Err() != nil {
+		err = ctx.Err() // whatever broke off, such as a connection in the middle of a query, did so because of it
+	}
+	return a.report(err)
 }
 
 func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-func sizeOf(f *os.File) (columns, lines int) {
-	columns, lines, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0, 0 // not a terminal
+// sizeOf returns the size of the first of the files that is a terminal; zeros if none is.
+func sizeOf(files ...*os.File) (columns, lines int) {
+	for _, f := range files {
+		if columns, lines, err := term.GetSize(int(f.Fd())); err == nil {
+			return columns, lines
+		}
 	}
-	return columns, lines
+	return 0, 0
 }
 
 // width is the terminal's; zero when the output does not go to one.
@@ -75,6 +81,15 @@ func (a *App) width() int {
 func (a *App) height() int {
 	_, lines := a.size()
 	return lines
+}
+
+// columns is the width for what goes to stderr; zero when that is no terminal.
+func (a *App) columns() int {
+	if !a.ErrTerminal || a.Size == nil {
+		return 0
+	}
+	columns, _ := a.Size()
+	return columns
 }
 
 func (a *App) size() (columns, lines int) {

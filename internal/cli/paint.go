@@ -17,10 +17,14 @@ const (
 
 // paint colours words for a terminal, and leaves them alone for files, pipes and people who set NO_COLOR.
 func (a *App) paint(terminal bool, c text.Color, words string) string {
-	if !terminal || a.Env("NO_COLOR") != "" || a.Env("TERM") == "dumb" {
+	if !a.colourful(terminal) {
 		return words
 	}
 	return c.Sprint(words)
+}
+
+func (a *App) colourful(terminal bool) bool {
+	return terminal && a.Env("NO_COLOR") == "" && a.Env("TERM") != "dumb"
 }
 
 // stateColor is the colour of a state, the same everywhere. Stalled, which is no state but looks like

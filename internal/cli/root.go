@@ -54,6 +54,8 @@ Exit codes:
 		"schema of Coppice's tables (env "+schemaEnv+`; default "`+migrations.DefaultSchema+`")`)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
 	root.AddCommand(
+		a.demo(g),
+		a.bench(g),
 		a.tree(g),
 		a.job(g),
 		a.queue(g),

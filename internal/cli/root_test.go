@@ -88,7 +88,7 @@ func TestEveryReadingCommandAnswersInJSON(t *testing.T) {
 	}
 	slices.Sort(with)
 	require.Equal(t, []string{
-		"coppice db status", "coppice doctor", "coppice job show", "coppice migrate status", "coppice queue list",
+		"coppice bench flat", "coppice bench trees", "coppice db status", "coppice demo", "coppice doctor", "coppice job show", "coppice migrate status", "coppice queue list",
 		"coppice tree list", "coppice tree show", "coppice tree watch", "coppice version",
 	}, with)
 }
