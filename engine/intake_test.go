@@ -145,9 +145,13 @@ func TestAJobWithAKeyIsRetriedWithoutMeetingItself(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
 	const failures = 100
-	starts := make(chan int, failures+1)
-	engine.MustWork(k.reg, func(_ context.Context, job *engine.Job[leaf]) (int, error) {
+	starts, inserted := make(chan int, failures+1), make(chan struct{}, failures+1)
+	engine.MustWork(k.reg, func(ctx context.Context, job *engine.Job[leaf]) (int, error) {
 		starts <- job.Attempt
+		select {
+		case <-inserted:
+		case <-ctx.Done():
+		}
 		if job.Attempt <= failures {
 			return 0, errors.New("again")
 		}
@@ -158,9 +162,16 @@ func TestAJobWithAKeyIsRetriedWithoutMeetingItself(t *testing.T) {
 	first := k.insert(tree.New(leaf{}, tree.Dedup("key"), tree.MaxAttempts(failures+1), soon))
 	for n := range failures {
 		require.Equal(t, n+1, receive(t, starts))
+		if n%2 == 0 { // while it runs
+			require.Equal(t, first.ID, k.insert(tree.New(leaf{}, tree.Dedup("key"))).ID)
+			inserted <- struct{}{}
+			continue
+		}
+		inserted <- struct{}{} // while its retry is written; the last attempt waits for us
 		require.Equal(t, first.ID, k.insert(tree.New(leaf{}, tree.Dedup("key"))).ID)
 	}
 	require.Equal(t, failures+1, receive(t, starts))
+	inserted <- struct{}{}
 	row := k.await(first.ID, tree.Completed)
 	require.Equal(t, failures+1, row.Attempt)
 }

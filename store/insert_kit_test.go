@@ -3,7 +3,6 @@ package store_test
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -89,38 +88,29 @@ func (in *intake) complete(id tree.ID) {
 	in.exec(`DELETE FROM coppice.jobs WHERE id = $1`, int64(id))
 }
 
-// row is what is stored of a job: every column but ids and times, which are replaced by places and spans.
-func (in *intake) rows() []map[string]string {
+// rows is what is stored of each job, a line each: every column but ids and times, which are replaced by places
+// and spans.
+func (in *intake) rows() []string {
 	in.t.Helper()
-	rows, err := in.db.Pool.Query(in.t.Context(), `SELECT to_json(j), j.id, j.parent_id, j.root_id,
-			CASE WHEN extract(year FROM j.run_at) = 2300 THEN j.run_at::text ELSE (j.run_at - j.created_at)::text END
+	var columns string
+	require.NoError(in.t, in.db.Pool.QueryRow(in.t.Context(), `SELECT string_agg('j.' || column_name, ', ' ORDER BY column_name)
+		FROM information_schema.columns WHERE table_schema = 'coppice' AND table_name = 'jobs'
+		  AND column_name NOT IN ('id', 'parent_id', 'root_id', 'run_at', 'created_at')`).Scan(&columns))
+	rows, err := in.db.Pool.Query(in.t.Context(), `SELECT j.id, coalesce(j.parent_id, 0), j.root_id,
+			CASE WHEN extract(year FROM j.run_at) = 2300 THEN j.run_at::text ELSE (j.run_at - j.created_at)::text END,
+			ROW(`+columns+`)::text
 		FROM coppice.jobs j ORDER BY j.id`)
 	require.NoError(in.t, err)
 	defer rows.Close()
 	place := map[int64]int{}
-	var out []map[string]string
+	var out []string
 	for rows.Next() {
-		var (
-			text     []byte
-			id, root int64
-			parent   *int64
-			due      string
-			columns  map[string]json.RawMessage
-		)
-		require.NoError(in.t, rows.Scan(&text, &id, &parent, &root, &due))
-		require.NoError(in.t, json.Unmarshal(text, &columns))
-		place[id] = len(out)
-		row := map[string]string{"due": due, "root": fmt.Sprint(place[root])}
-		if parent != nil {
-			row["parent"] = fmt.Sprint(place[*parent])
-		}
-		for _, c := range []string{"id", "parent_id", "root_id", "run_at", "created_at"} {
-			delete(columns, c)
-		}
-		for c, v := range columns {
-			row[c] = string(v)
-		}
-		out = append(out, row)
+		var id, parent, root int64
+		var due, rest string
+		require.NoError(in.t, rows.Scan(&id, &parent, &root, &due, &rest))
+		out = append(out, "")
+		place[id] = len(out) // from 1; 0 is no parent
+		out[len(out)-1] = fmt.Sprintf("parent %d, root %d, due %s, %s", place[parent], place[root], due, rest)
 	}
 	require.NoError(in.t, rows.Err())
 	return out

@@ -58,7 +58,7 @@ func TestEveryPathStoresTheSameRows(t *testing.T) {
 				modes = append(modes, pgx.QueryExecModeCacheDescribe, pgx.QueryExecModeDescribeExec,
 					pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol)
 			}
-			var want []map[string]string
+			var want []string
 			for _, path := range in.paths(modes...) {
 				in.exec(`TRUNCATE coppice.jobs`)
 				out, err := path.insert(p)
