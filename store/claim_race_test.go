@@ -91,7 +91,8 @@ func before(a, b store.Position) bool {
 // that others have just changed.
 func TestAJobIsNeverHeldTwiceWhileItGoesRound(t *testing.T) {
 	t.Parallel()
-	const workers, jobs, turns = 8, 30, 200
+	const workers, jobs = 8, 30
+	turns := rounds(200)
 	k := newKit(t)
 	s := k.onPool(workers)
 	k.insert(singles(jobs)...)

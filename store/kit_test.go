@@ -67,6 +67,14 @@ func (k *kit) onPool(n int) *store.Store {
 	return s
 }
 
+// rounds is how often a race is run: a tenth as often with -short.
+func rounds(n int) int {
+	if testing.Short() {
+		return n / 10
+	}
+	return n
+}
+
 // worker registers a worker whose lease outlasts the test.
 func (k *kit) worker() tree.WorkerID {
 	k.t.Helper()

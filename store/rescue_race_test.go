@@ -60,11 +60,12 @@ func TestAClaimThatCommitsBehindARescueIsTakenBackByTheNext(t *testing.T) {
 // its jobs.
 func TestARescueAndTheSettlesOfTheSilentWorkerEndEachAttemptOnce(t *testing.T) {
 	t.Parallel()
-	const rounds, rescuers = 40, 3
+	const rescuers = 3
+	times := rounds(40)
 	k := newKit(t)
 	s, other := k.onPool(rescuers+2), k.worker()
 	k.watchReadiness()
-	for range rounds {
+	for range times {
 		w := k.worker()
 		k.insert(append(pairs(6, tree.OnDead(tree.Proceed)), singles(5, tree.MaxAttempts(1))...)...)
 		claims := k.claim(w, tree.DefaultQueue, 100)
@@ -102,5 +103,5 @@ func TestARescueAndTheSettlesOfTheSilentWorkerEndEachAttemptOnce(t *testing.T) {
 		k.rescue(100)
 	}
 	require.Zero(t, k.number(`SELECT count(*) FROM coppice.jobs`))
-	k.requireReadiedOnce(6 * rounds)
+	k.requireReadiedOnce(6 * times)
 }

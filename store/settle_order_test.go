@@ -36,12 +36,13 @@ func shuffled(rng *rand.Rand, claims []store.Claim) []store.Ending {
 // connections at random, so that every batch shares parents with every other, in another order.
 func TestBatchesThatShareParentsNeverDeadlock(t *testing.T) {
 	t.Parallel()
-	const hands, rounds, parents, children = 6, 100, 8, 12
+	const hands, parents, children = 6, 8, 12
+	times := rounds(100)
 	k := newKit(t)
 	s, w := k.onPool(hands), k.worker()
 	k.watchReadiness()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range rounds {
+	for range times {
 		var nodes []*tree.Node
 		for range parents {
 			n := tree.New(task{}, tree.OnDead(tree.Proceed))
@@ -69,7 +70,7 @@ func TestBatchesThatShareParentsNeverDeadlock(t *testing.T) {
 		}
 	}
 	require.Zero(t, k.number(`SELECT count(*) FROM coppice.jobs`))
-	k.requireReadiedOnce(rounds * (parents + 1))
+	k.requireReadiedOnce(times * (parents + 1))
 	k.db.AssertNoDeadlocks(t)
 }
 
@@ -77,12 +78,12 @@ func TestBatchesThatShareParentsNeverDeadlock(t *testing.T) {
 // whose first settle was taken for lost and was not.
 func TestSettlesOfOneBatchInTwoHandsEndEachJobOnce(t *testing.T) {
 	t.Parallel()
-	const rounds = 60
+	times := rounds(60)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.watchReadiness()
 	rng := rand.New(rand.NewPCG(3, 4))
-	for range rounds {
+	for range times {
 		k.insert(append(pairs(5, tree.OnDead(tree.Proceed)), tree.New(task{}), tree.New(task{}))...)
 		for claims := k.claim(w, tree.DefaultQueue, 100); len(claims) > 0; claims = k.claim(w, tree.DefaultQueue, 100) {
 			all := shuffled(rng, claims)
@@ -94,5 +95,5 @@ func TestSettlesOfOneBatchInTwoHandsEndEachJobOnce(t *testing.T) {
 			require.Equal(t, len(all), len(got[0].Lost)+len(got[1].Lost), "each ending is written by one and lost by the other")
 		}
 	}
-	k.requireReadiedOnce(5 * rounds)
+	k.requireReadiedOnce(5 * times)
 }

@@ -56,7 +56,7 @@ func pairs(n int, options ...tree.Option) []*tree.Node {
 
 func TestTheLastTwoChildrenSettledAtOnceMakeTheirParentReadyOnce(t *testing.T) {
 	t.Parallel()
-	const parents = 1_000
+	parents := rounds(1_000)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.insert(pairs(parents)...)
@@ -77,7 +77,7 @@ func TestTheLastTwoChildrenMayEndInEveryTwoWaysAtOnce(t *testing.T) {
 		"completed": completed, "dead": dead,
 		"cancelled": func(c *store.Claim) store.Ending { return ending(c, store.EndCancelled) },
 	}
-	const each = 40
+	each := rounds(40)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.watchReadiness()
@@ -105,7 +105,7 @@ func TestTheLastTwoChildrenMayEndInEveryTwoWaysAtOnce(t *testing.T) {
 
 func TestFinalizersThatEndAtOnceMakeTheirOwnParentReadyOnce(t *testing.T) {
 	t.Parallel()
-	const trees = 250
+	trees := rounds(200)
 	k := newKit(t)
 	s, w := k.onPool(4), k.worker()
 	roots := make([]*tree.Node, trees)
@@ -138,7 +138,7 @@ func TestFinalizersThatEndAtOnceMakeTheirOwnParentReadyOnce(t *testing.T) {
 // settle writes to the row that the other one's parent is.
 func TestFinalizersRaceTheLeavesOfTheirSiblings(t *testing.T) {
 	t.Parallel()
-	const trees = 300
+	trees := rounds(200)
 	k := newKit(t)
 	s, w := k.onPool(3), k.worker()
 	roots := make([]*tree.Node, trees)
@@ -173,14 +173,15 @@ func TestFinalizersRaceTheLeavesOfTheirSiblings(t *testing.T) {
 
 func TestSixtyFourChildrenEndAtOnce(t *testing.T) {
 	t.Parallel()
-	const children, rounds = 64, 100
+	const children = 64
+	times := rounds(100)
 	ends := []func(*store.Claim) store.Ending{
 		completed, completed, dead, func(c *store.Claim) store.Ending { return ending(c, store.EndCancelled) },
 	}
 	k := newKit(t)
 	s, w := k.onPool(children), k.worker()
 	k.watchReadiness()
-	for range rounds {
+	for range times {
 		root := tree.New(task{}, tree.OnDead(tree.Proceed))
 		for range children {
 			root.Add(tree.New(task{}))
@@ -198,5 +199,5 @@ func TestSixtyFourChildrenEndAtOnce(t *testing.T) {
 		require.Equal(t, [3]int{children / 2, children / 4, children / 4}, [3]int{roots[0].Completed, roots[0].Dead, roots[0].Cancelled})
 		k.settle(w, completed(&roots[0]))
 	}
-	k.requireReadiedOnce(rounds)
+	k.requireReadiedOnce(times)
 }
