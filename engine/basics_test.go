@@ -56,5 +56,5 @@ func TestATreeRollsItsResultsUp(t *testing.T) {
 	require.Len(t, r.IDs, 1_011)
 	require.Equal(t, want, receive(t, totals))
 	row := k.await(r.ID, tree.Completed)
-	require.Equal(t, 10, int(row.Completed))
+	require.Equal(t, 10, row.Completed)
 }

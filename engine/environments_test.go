@@ -171,6 +171,7 @@ func requireTheCore(t *testing.T, k *kit, config engine.WorkerConfig) {
 // insertsOfEveryKind inserts sums of 1 (in a transaction of pgx), 5 (alone), 13 (in one of database/sql), and of 0 to 449
 // (with COPY).
 func insertsOfEveryKind(t *testing.T, k *kit) {
+	t.Helper()
 	ctx := t.Context()
 	pool := k.Store().Pool()
 	k.insert(tree.New(leaf{1}, tree.Delay(time.Hour), tree.Dedup("held"), tree.Tags("a", `b "c" \d,{}`), tree.Meta(awkward, awkward),
@@ -191,7 +192,7 @@ func insertsOfEveryKind(t *testing.T, k *kit) {
 		return err
 	}))
 	db := stdlib.OpenDBFromPool(pool)
-	defer db.Close()
+	defer func() { require.NoError(t, db.Close()) }()
 	tx, err := db.BeginTx(ctx, nil)
 	require.NoError(t, err)
 	_, err = k.InSQLTx(tx).InsertMany(ctx, tree.New(sum{}).Add(tree.New(leaf{6}, tree.Tags("a", awkward)), tree.New(leaf{7}, tree.Meta("k", awkward))),
@@ -213,6 +214,7 @@ func insertsOfEveryKind(t *testing.T, k *kit) {
 
 // endsOfEveryKind lets jobs end in every way, and looks at what was written.
 func endsOfEveryKind(t *testing.T, k *kit) {
+	t.Helper()
 	fast := tree.WithBackoff(tree.Backoff{Base: time.Millisecond})
 	act := func(act string, options ...tree.Option) *tree.Node {
 		return tree.New(mood{Act: act, Text: awkward}, append(options, fast)...)
@@ -252,6 +254,7 @@ func endsOfEveryKind(t *testing.T, k *kit) {
 
 // readsOfEveryKind runs the queries that people look through.
 func readsOfEveryKind(t *testing.T, k *kit) {
+	t.Helper()
 	ctx, s := t.Context(), k.Store()
 	trees, _, err := s.Trees(ctx, store.TreeFilter{Finished: true, Queue: tree.DefaultQueue, Kind: "sum"})
 	require.NoError(t, err)

@@ -86,7 +86,7 @@ func unpack(repository string, version embedded.PostgresVersion, work, target st
 	unpacked := filepath.Join(work, "unpacked")
 	config := embedded.DefaultConfig().
 		Version(version).
-		Port(uint32(port)). //nolint:gosec // ports have 16 bits
+		Port(uint32(port)).
 		CachePath(filepath.Join(work, "archive")).
 		RuntimePath(filepath.Join(work, "runtime")).
 		DataPath(filepath.Join(work, "data")).
