@@ -151,7 +151,7 @@ func (s *Spec) checkWords() error {
 		}
 	}
 	if s.hasKey || s.ChildKey != "" {
-		if s.Parent < 0 {
+		if !s.child {
 			return wrong("key", "names a child among its siblings, and this node is a root; for one live job of a kind use tree.Dedup")
 		}
 		if err := checkName(s.ChildKey, MaxKeyBytes); err != nil {

@@ -32,4 +32,5 @@ type Spec struct {
 
 	ordinal          int // among its siblings, or among the plan's roots
 	hasDedup, hasKey bool
+	child            bool // has a parent, in the plan or in the database
 }
