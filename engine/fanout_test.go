@@ -128,8 +128,8 @@ func TestAKeyIsRememberedForChildrenWithoutResultsAndForCancelledOnes(t *testing
 		if job.Round == 1 {
 			return nil, engine.FanOut(tree.New(task{7}, tree.Key("none")), tree.New(task{8}, tree.Key("cancelled")), tree.New(task{9}, tree.Key("new")))
 		}
-		for range engine.Results[any](ctx, kids) {
-			t.Error("a child without a result has one")
+		for kid, err := range engine.Results[any](ctx, kids) {
+			t.Error("a child without a result has one", kid, err)
 		}
 		return kids.Total(), nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -25,18 +26,18 @@ var (
 
 // Worker claims jobs of its queues, runs their handlers and settles them. It lives once: Start, then Stop.
 type Worker struct {
-	client *Client
-	config WorkerConfig
-	works  map[string]*handler
-	rolls  map[string]*handler
+	client   *Client
+	config   WorkerConfig
+	work     map[string]*handler
+	finalize map[string]*handler
 
-	workKinds, rollKinds []string
-	lanes                map[string]*lane
-	held                 *claims
-	settler              *settler
-	born                 time.Time // for the monotonic clock
-	id                   atomic.Int64
-	releasing            atomic.Bool // what has not started goes back
+	workKinds, finalizeKinds []string
+	lanes                    map[string]*lane
+	held                     *claims
+	settler                  *settler
+	born                     time.Time // for the monotonic clock
+	id                       atomic.Int64
+	releasing                atomic.Bool // what has not started goes back
 
 	claiming sync.RWMutex // held for reading from the start of a claim until the worker knows what it brought
 
@@ -60,17 +61,17 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 		return nil, fmt.Errorf("coppice: a worker needs a client and a registry")
 	}
 	config, err := config.withDefaults(client)
-	works, rolls := reg.snapshot()
-	if len(works)+len(rolls) == 0 {
+	work, finalize := reg.snapshot()
+	if len(work)+len(finalize) == 0 {
 		err = errors.Join(err, errors.New("coppice: the registry has no handlers; register some with engine.Work or engine.Finalize"))
 	}
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
-		client: client, config: config, works: works, rolls: rolls, held: newClaims(), born: time.Now(), stopped: make(chan struct{}),
+		client: client, config: config, work: work, finalize: finalize, held: newClaims(), born: time.Now(), stopped: make(chan struct{}),
 	}
-	w.workKinds, w.rollKinds = kinds(w.works), kinds(w.rolls)
+	w.workKinds, w.finalizeKinds = sortedKeys(w.work), sortedKeys(w.finalize)
 	w.lanes = make(map[string]*lane, len(config.Queues))
 	for name, q := range config.Queues {
 		w.lanes[name] = newLane(w, name, q.MaxRunning)
@@ -79,14 +80,7 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 	return w, nil
 }
 
-func kinds(of map[string]*handler) []string {
-	out := make([]string, 0, len(of))
-	for k := range of {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
 
 // ID names this run of the worker; 0 before Start.
 func (w *Worker) ID() tree.WorkerID { return tree.WorkerID(w.id.Load()) }
@@ -147,7 +141,7 @@ func (w *Worker) register(ctx context.Context) error {
 	host, _ := os.Hostname()
 	id, err := w.client.store.Register(ctx, store.WorkerInfo{
 		Name: w.config.Name, Host: tree.CleanText(host, tree.MaxKindBytes), PID: os.Getpid(), Queues: w.queueNames(),
-		Kinds: slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(w.workKinds), w.rollKinds...)))),
+		Kinds: slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(w.workKinds), w.finalizeKinds...)))),
 		Lease: w.config.Lease,
 	})
 	if err != nil {
@@ -157,14 +151,7 @@ func (w *Worker) register(ctx context.Context) error {
 	return w.refreshQueues(ctx)
 }
 
-func (w *Worker) queueNames() []string {
-	names := make([]string, 0, len(w.lanes))
-	for n := range w.lanes {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+func (w *Worker) queueNames() []string { return sortedKeys(w.lanes) }
 
 // refreshQueues reads what the queues' rows say of retention.
 func (w *Worker) refreshQueues(ctx context.Context) error {

@@ -131,7 +131,7 @@ type querier interface {
 func (s *Store) insertAtOnce(ctx context.Context, q querier, plan *tree.Plan) ([]Inserted, error) {
 	args := append(specArgs(plan, places(plan), nil, nil), int32(len(plan.Specs)))
 	var ids []int64
-	err := q.query(ctx, s.sql(insertOnceSQL), args, readIDs(&ids))
+	err := q.query(ctx, s.insertOnceSQL, args, readIDs(&ids))
 	if err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (s *Store) insertAtOnce(ctx context.Context, q querier, plan *tree.Plan) ([
 
 func (s *Store) draw(ctx context.Context, q querier, n int) ([]int64, error) {
 	var ids []int64
-	err := q.query(ctx, s.sql(drawSQL), []any{int32(n)}, readIDs(&ids))
+	err := q.query(ctx, s.drawSQL, []any{int32(n)}, readIDs(&ids))
 	return ids, err
 }
 
@@ -150,7 +150,7 @@ func (s *Store) insertChunks(ctx context.Context, tx Tx, plan *tree.Plan, on *gr
 		return nil, err
 	}
 	for part := range slices.Chunk(places(plan), chunk) {
-		if err := tx.query(ctx, s.sql(insertKnownSQL), specArgs(plan, part, ids, on), drain); err != nil {
+		if err := tx.query(ctx, s.insertKnownSQL, specArgs(plan, part, ids, on), drain); err != nil {
 			return nil, err
 		}
 	}
@@ -178,16 +178,7 @@ func (s *Store) withConn(ctx context.Context, f func(querier) error) error {
 type connQuerier struct{ conn *pgx.Conn }
 
 func (c connQuerier) query(ctx context.Context, text string, args []any, read func(scanner) error) error {
-	rows, err := c.conn.Query(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if err := read(rows); err != nil {
-		return err
-	}
-	rows.Close()
-	return rows.Err()
+	return queryPgx(ctx, c.conn, text, args, read)
 }
 
 // readIDs reads one row of one bigint[]; database/sql hands arrays over as text.

@@ -67,7 +67,7 @@ func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan, on 
 	}
 	made := make(map[int64]struct{}, len(ids))
 	for part := range slices.Chunk(byKey(plan), chunk) {
-		if err := tx.query(ctx, s.sql(insertKeyedSQL), specArgs(plan, part, ids, on), readSet(made)); err != nil {
+		if err := tx.query(ctx, s.insertKeyedSQL, specArgs(plan, part, ids, on), readSet(made)); err != nil {
 			return nil, err
 		}
 	}
@@ -110,11 +110,14 @@ func byKey(plan *tree.Plan) []int {
 	return order
 }
 
+// holdersSQL reads by jobs_dedup, and locks nothing.
+const holdersSQL = `SELECT dedup_key, id FROM {s}.jobs WHERE dedup_key = ANY ($1::text[])`
+
 // holders finds the live jobs that hold the keys. A new statement sees what has committed since the insert
-// waited for it. By jobs_dedup; locks nothing.
+// waited for it.
 func (s *Store) holders(ctx context.Context, tx Tx, keys []string) (map[string]tree.ID, error) {
 	found := make(map[string]tree.ID, len(keys))
-	err := tx.query(ctx, s.sql(`SELECT dedup_key, id FROM {s}.jobs WHERE dedup_key = ANY ($1::text[])`), []any{keys},
+	err := tx.query(ctx, s.holdersSQL, []any{keys},
 		func(rows scanner) error {
 			for rows.Next() {
 				var key string

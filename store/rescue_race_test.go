@@ -91,7 +91,7 @@ func TestARescueAndTheSettlesOfTheSilentWorkerEndEachAttemptOnce(t *testing.T) {
 		})
 		taken := 0
 		for _, r := range rescued {
-			taken += r.Retried + r.Buried
+			taken += r.Retried + r.DeadLettered
 		}
 		lost := len(settled[0].Lost) + len(settled[1].Lost)
 		require.Equal(t, lost, taken, "what the worker lost, others have taken")
