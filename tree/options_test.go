@@ -23,8 +23,10 @@ func TestANodeWithoutOptionsHasTheDefaults(t *testing.T) {
 	require.Equal(t, -1, s.Parent)
 	require.Zero(t, s.Root)
 	require.False(t, s.Finalizes)
-	for _, unset := range []any{s.Children, s.Delay, s.DueAt, s.Timeout, s.MaxAge, s.Backoff, s.DedupKey, s.ChildKey, s.Tags, s.Meta, s.KeepFor,
-		s.Tolerate, s.TolerateRatio} {
+	for _, unset := range []any{
+		s.Children, s.Delay, s.DueAt, s.Timeout, s.MaxAge, s.Backoff, s.DedupKey, s.ChildKey, s.Tags, s.Meta, s.KeepFor,
+		s.Tolerate, s.TolerateRatio,
+	} {
 		require.Zero(t, unset)
 	}
 }
