@@ -18,7 +18,9 @@ type Plan struct {
 // NewPlan checks the nodes and everything below them and flattens them. Any node that breaks a limit,
 // stands in the forest twice or is its own ancestor makes the whole plan fail, with an [*InvalidError]
 // for the first such node; nodes are not changed and may be planned again.
-func NewPlan(nodes ...*Node) (*Plan, error) {
+func NewPlan(nodes ...*Node) (*Plan, error) { return newPlan(MaxNodes, nodes) }
+
+func newPlan(most int, nodes []*Node) (*Plan, error) {
 	p := &Plan{Roots: len(nodes)}
 	type frame struct {
 		node            *Node
@@ -48,8 +50,8 @@ func NewPlan(nodes ...*Node) (*Plan, error) {
 		}
 		seen[f.node] = struct{}{}
 		switch {
-		case i >= MaxNodes:
-			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", MaxNodes))
+		case i >= most:
+			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", most))
 		case f.depth >= MaxDepth:
 			return nil, p.invalid(i, "node", fmt.Sprintf("is deeper than the %d levels that one insert takes", MaxDepth))
 		}
