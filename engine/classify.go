@@ -37,6 +37,7 @@ func classify(a *attempt) store.Ending {
 	}
 	var undecodable *undecodableError
 	var badResult *badResultError
+	var badFanOut *badFanOutError
 	switch {
 	case a.panicked:
 		e.Outcome = tree.OutcomePanic
@@ -52,6 +53,8 @@ func classify(a *attempt) store.Ending {
 		return deadLetter(e, tree.ReasonUndecodable, tree.OutcomeUndecodable)
 	case as(a.err, &badResult):
 		return deadLetter(e, tree.ReasonBadResult, tree.OutcomeBadResult)
+	case as(a.err, &badFanOut):
+		return deadLetter(e, tree.ReasonBadFanOut, tree.OutcomeBadFanOut)
 	case errors.Is(a.cause, ErrShutdown):
 		e.End, e.Error = store.EndReleased, ""
 		return e

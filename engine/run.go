@@ -35,6 +35,9 @@ func (w *Worker) conclude(a *attempt) {
 		w.log(slog.LevelDebug, "coppice: claim lost while the handler ran", a.claim)
 		return
 	}
+	if w.fannedOut(a) {
+		return
+	}
 	ending := store.Ending{Fence: a.claim.Fence, ParentID: a.claim.ParentID, Round: a.claim.Round, Result: a.result}
 	if a.err != nil {
 		ending = classify(a)

@@ -113,7 +113,7 @@ func (s *settler) flush(ctx context.Context, batch []store.Ending) bool {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(min(50*time.Millisecond<<min(try, 10), 5*time.Second)):
+		case <-time.After(retryIn(try)):
 		}
 	}
 }

@@ -130,7 +130,7 @@ func (k *kit) hotPath(w tree.WorkerID, queue string) [][]statement {
 		require.Empty(k.t, settled.Lost)
 		take()
 	}
-	_, err = s.Results(k.t.Context(), 101000, 5, 100)
+	_, err = s.Results(k.t.Context(), 101000, 0, 5, 100)
 	require.NoError(k.t, err)
 	_, err = s.DeadChildren(k.t.Context(), 101000, 101000, 5, 100)
 	require.NoError(k.t, err)

@@ -132,7 +132,7 @@ SELECT id, claim_seq, NULL::text FROM gone`
 const completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	INSERT INTO {s}.results (parent_id, child_id, round, kind, child_key, value)
 	SELECT parent_id, id, coalesce(parent_round, 1), kind, child_key, new_result
-	FROM gone WHERE parent_id IS NOT NULL AND new_result IS NOT NULL AND became = 'completed'
+	FROM gone WHERE parent_id IS NOT NULL AND (new_result IS NOT NULL OR child_key IS NOT NULL)
 ), used AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
 ), ` + parentsSQL + `
