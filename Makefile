@@ -27,6 +27,12 @@ cover: ## run the tests and print the coverage of each package
 bench: ## run the benchmarks, with their memory
 	go test -run '^$$' -bench . -benchmem -timeout 30m -p 1 ./...
 
+test-versions: ## run what speaks SQL against every server whose URL is in SERVERS, as superuser
+	@set -e; for url in $(SERVERS); do \
+		echo "$$url"; \
+		COPPICE_TEST_DATABASE_URL="$$url" go test -count 1 -timeout 20m -p $(PARALLEL) ./store ./engine ./migrations ./dlq ./reaper; \
+	done
+
 test-pgbouncer: ## run the core behind PgBouncer in transaction mode; PGBOUNCER names the program
 	COPPICE_PGBOUNCER=$(PGBOUNCER) go test -race -run BehindPgBouncer -count 1 -timeout 5m ./engine
 
@@ -53,4 +59,4 @@ $(GOLANGCI):
 	mv $(TOOLS)/install/golangci-lint $@
 	rmdir $(TOOLS)/install
 
-.PHONY: help test test-short test-pgbouncer cover bench readme-check build fmt vet lint clean
+.PHONY: help test test-short test-versions test-pgbouncer cover bench readme-check build fmt vet lint clean

@@ -157,14 +157,18 @@ func (w *Worker) register(ctx context.Context) error {
 
 func (w *Worker) queueNames() []string { return sortedKeys(w.lanes) }
 
-// refreshQueues reads what the queues' rows say of retention.
+// refreshQueues reads what the queues' rows say.
 func (w *Worker) refreshQueues(ctx context.Context) error {
-	keep, err := w.client.store.HistoryRetentions(ctx, w.queueNames())
+	settings, err := w.client.store.Settings(ctx, w.queueNames())
 	if err != nil {
 		return err
 	}
-	for name, d := range keep {
-		w.lanes[name].keeps.Store(d > 0)
+	for name, q := range settings {
+		l := w.lanes[name]
+		l.keeps.Store(q.KeepHistory > 0)
+		if l.paused.Swap(q.Paused) != q.Paused {
+			l.wake() // to give back, or to claim again
+		}
 	}
 	return nil
 }

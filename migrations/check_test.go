@@ -117,3 +117,16 @@ func TestPrintMakesTheSameTablesAsUp(t *testing.T) {
 		})
 	}
 }
+
+func TestTheAdviceNamesTheSchema(t *testing.T) {
+	t.Parallel()
+	for schema, command := range map[string]string{
+		migrations.DefaultSchema: "run `coppice migrate up`",
+		"jobs":                   "run `coppice migrate up --schema jobs`",
+		`My "odd" schema`:        "run `coppice migrate up --schema 'My \"odd\" schema'`",
+		"it's":                   "run `coppice migrate up --schema 'it'\\''s'`",
+	} {
+		require.ErrorContains(t, &migrations.MissingError{Schema: schema, Want: 1}, command)
+		require.ErrorContains(t, &migrations.OutdatedError{Schema: schema, Want: 1}, command)
+	}
+}

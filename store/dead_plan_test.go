@@ -27,7 +27,7 @@ func (p plan) sorts() bool {
 // read is how many rows the plan's scans read, of a plan that was run.
 func (p plan) read() int {
 	if len(p.Plans) == 0 {
-		return p.Rows + p.Removed
+		return int(p.Rows + p.Removed)
 	}
 	n := 0
 	for _, sub := range p.Plans {

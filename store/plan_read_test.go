@@ -22,8 +22,9 @@ type plan struct {
 	Plans []plan `json:"Plans"`
 
 	// Only of a plan that was run: how many rows the node gave, and how many it read in vain.
-	Rows    int `json:"Actual Rows"`
-	Removed int `json:"Rows Removed by Filter"`
+	// From PostgreSQL 18 on they are averages of the node's loops, with fractions.
+	Rows    float64 `json:"Actual Rows"`
+	Removed float64 `json:"Rows Removed by Filter"`
 }
 
 // scans lists how a plan reads its tables: the index where there is one, "seq scan of" and the table otherwise.

@@ -31,6 +31,9 @@ var (
 // lockSQL takes the advisory lock that says a bench runs; it is over with its connection. No rows.
 const lockSQL = `SELECT pg_try_advisory_lock(hashtextextended($1, 0))`
 
+// unlockSQL gives that lock back. No rows.
+const unlockSQL = `SELECT pg_advisory_unlock(hashtextextended($1, 0))`
+
 // markedSQL reads the catalogue: no row if there is no such schema. No locks.
 const markedSQL = `SELECT coalesce(obj_description(oid, 'pg_namespace'), '') FROM pg_namespace WHERE nspname = $1`
 
@@ -51,6 +54,9 @@ func WithSchema(ctx context.Context, pool *pgxpool.Pool, do func(context.Context
 	if !ours {
 		return ErrBusy
 	}
+	// The server notices the end of a connection in its own time: a bench that starts right after this one would
+	// find it running.
+	defer release(ctx, conn)
 	var comment string
 	err = conn.QueryRow(ctx, markedSQL, Schema).Scan(&comment)
 	switch {
@@ -85,6 +91,13 @@ func WithSchema(ctx context.Context, pool *pgxpool.Pool, do func(context.Context
 		return err
 	}
 	return do(ctx)
+}
+
+// release gives the lock back. Where that fails, the end of the connection does it.
+func release(ctx context.Context, conn *pgx.Conn) {
+	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), dropTime)
+	defer cancel()
+	_, _ = conn.Exec(after, unlockSQL, Schema)
 }
 
 func drop(ctx context.Context, conn *pgx.Conn) error {

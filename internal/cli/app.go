@@ -52,6 +52,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	root.SetIn(a.In)
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
+	checkCobras(root) // which write to where root does by now
 	err := root.ExecuteContext(ctx)
 	if err != nil && ctx.Err() != nil {
 		err = ctx.Err() // whatever broke off, such as a connection in the middle of a query, did so because of it

@@ -30,6 +30,9 @@ what to take back.`,
 		Args: operands(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
+			if to < 0 {
+				return usage(cmd, "--to: %d is below 0, which takes back everything", to)
+			}
 			return a.migrator(ctx, g, func(db *database, m *migrations.Migrator) error {
 				all, err := m.Status(ctx)
 				if err != nil {

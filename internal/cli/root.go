@@ -52,7 +52,7 @@ Exit codes:
 		"PostgreSQL to use, as a URL or key=value words (env "+databaseEnv+"; default: a private server)")
 	flags.StringVar(&g.schema, "schema", "",
 		"schema of Coppice's tables (env "+schemaEnv+`; default "`+migrations.DefaultSchema+`")`)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usage(cmd, "%v", err) })
+	root.SetFlagErrorFunc(wrongFlag)
 	root.AddCommand(
 		a.demo(g),
 		a.bench(g),

@@ -82,6 +82,10 @@ One page is listed; the last line says how to get the next.`,
 			if asJSON {
 				return a.writeJSON(treesOf(trees, next))
 			}
+			if len(trees) == 0 {
+				a.writeNoTrees(filter)
+				return nil
+			}
 			return a.writeTrees(trees, next)
 		},
 	}
@@ -96,11 +100,16 @@ One page is listed; the last line says how to get the next.`,
 	return cmd
 }
 
-func (a *App) writeTrees(trees []store.TreeRow, next tree.ID) error {
-	if len(trees) == 0 {
+// writeNoTrees says how to find what a list without --finished leaves out.
+func (a *App) writeNoTrees(f store.TreeFilter) {
+	if f.Finished || f.StalledOnly {
 		fmt.Fprintln(a.Err, "there are no such trees")
-		return nil
+		return
 	}
+	fmt.Fprintln(a.Err, "there are no such trees; --finished lists those that have ended as well")
+}
+
+func (a *App) writeTrees(trees []store.TreeRow, next tree.ID) error {
 	t := a.newTable("tree>", "kind", "queue", "state", "children>", "dead>", "age>", "note")
 	for _, r := range trees {
 		state := r.State
