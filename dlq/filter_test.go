@@ -117,7 +117,7 @@ func TestAFilterThatCannotBeMeantIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for want, filter := range map[string]dlq.Filter{
-		`"broken" is no reason; the reasons are fatal, attempts_spent, age_spent, undecodable, bad_result, lost`: {Reason: "broken"},
+		`"broken" is no reason; the reasons are fatal, attempts_spent, age_spent, undecodable, bad_result, bad_fan_out, lost`: {Reason: "broken"},
 		`"FATAL" is no reason`:          {Reason: "FATAL"},
 		"the text has 513 bytes":        {Text: strings.Repeat("x", 513)},
 		`"a\x00" has NUL`:               {Queue: "a\x00"},
