@@ -75,7 +75,7 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		c.after = nil
 	}
 	request := store.ClaimRequest{
-		Worker: w.ID(), Queue: c.queue, Limit: n, WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
+		WorkerID: w.ID(), Queue: c.queue, Limit: n, WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
 	}
 	w.claiming.RLock()
 	defer w.claiming.RUnlock()

@@ -62,7 +62,7 @@ func (p Position) compare(q Position) int {
 
 // ClaimRequest says what to claim.
 type ClaimRequest struct {
-	Worker        tree.WorkerID // who claims; must be registered
+	WorkerID      tree.WorkerID // who claims; must be registered
 	Queue         string        // the one queue to claim from
 	Limit         int           // at most so many jobs, 1 or more
 	WorkKinds     []string      // kinds whose Work handler the worker has
@@ -160,7 +160,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 		sql: s.claimSQL,
 		args: []any{
 			r.Queue, after.Priority, runAt, int64(after.ID), r.WorkKinds, r.FinalizeKinds, int32(r.Limit),
-			int64(r.Worker),
+			int64(r.WorkerID),
 		},
 		rows: func(rows pgx.Rows) error {
 			got.Jobs = got.Jobs[:0]
