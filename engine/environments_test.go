@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/coppicehq/coppice/engine"
-	"github.com/coppicehq/coppice/internal/testcheck"
 	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
@@ -25,7 +23,7 @@ import (
 // environment is a way in which other people's databases differ from ours.
 type environment struct {
 	name  string
-	setUp string // SQL, as the database's owner, before the first connection of the engine; %s is the database
+	setUp string // SQL, as the database's owner, before the first connection of the engine
 	shows string // a setting, and what it then is, so that no environment passes because it is not there
 	pool  func(*pgxpool.Config)
 }
@@ -40,26 +38,27 @@ func environments() []environment {
 	return []environment{
 		{name: "the defaults"},
 		{
-			name: "repeatable read", setUp: `ALTER DATABASE %s SET default_transaction_isolation = 'repeatable read'`,
+			name: "repeatable read", setUp: `ALTER DATABASE {database} SET default_transaction_isolation = 'repeatable read'`,
 			shows: "transaction_isolation = repeatable read",
 		},
 		{
-			name: "serializable", setUp: `ALTER DATABASE %s SET default_transaction_isolation = 'serializable'`,
+			name: "serializable", setUp: `ALTER DATABASE {database} SET default_transaction_isolation = 'serializable'`,
 			shows: "transaction_isolation = serializable",
 		},
 		{
-			name: "plans that never know their parameters", setUp: `ALTER DATABASE %s SET plan_cache_mode = 'force_generic_plan'`,
+			name: "plans that never know their parameters", setUp: `ALTER DATABASE {database} SET plan_cache_mode = 'force_generic_plan'`,
 			shows: "plan_cache_mode = force_generic_plan",
 		},
 		{
-			name: "a time zone and formats of its own", setUp: `ALTER DATABASE %[1]s SET timezone = 'Asia/Kathmandu';
-			ALTER DATABASE %[1]s SET datestyle = 'SQL, DMY'; ALTER DATABASE %[1]s SET intervalstyle = 'sql_standard';
-			ALTER DATABASE %[1]s SET bytea_output = 'escape'; ALTER DATABASE %[1]s SET extra_float_digits = 0`,
+			name: "a time zone and formats of its own", setUp: `ALTER DATABASE {database} SET timezone = 'Asia/Kathmandu';
+			ALTER DATABASE {database} SET datestyle = 'SQL, DMY'; ALTER DATABASE {database} SET intervalstyle = 'sql_standard';
+			ALTER DATABASE {database} SET bytea_output = 'escape'; ALTER DATABASE {database} SET extra_float_digits = 0`,
 			shows: "timezone = Asia/Kathmandu",
 		},
-		{name: "a search path without coppice and public", setUp: `ALTER DATABASE %s SET search_path = ''`, shows: `search_path = ""`},
+		{name: "a search path without coppice and public", setUp: `ALTER DATABASE {database} SET search_path = ''`, shows: `search_path = ""`},
 		{name: "the extended protocol without preparing", pool: mode(pgx.QueryExecModeExec)},
 		{name: "the simple protocol", pool: mode(pgx.QueryExecModeSimpleProtocol)},
+		{name: "descriptions that are asked for each time", pool: mode(pgx.QueryExecModeDescribeExec)},
 		{name: "descriptions that are cached", pool: mode(pgx.QueryExecModeCacheDescribe)},
 		{name: "ids beyond 31 bits", setUp: sequences(1<<31 - 2)},
 		{name: "ids beyond 53 bits", setUp: sequences(1 << 53)},
@@ -72,10 +71,7 @@ func newKitIn(t testing.TB, e environment) *kit {
 	t.Helper()
 	db := testdb.New(t)
 	if e.setUp != "" {
-		sql := e.setUp
-		if name := (pgx.Identifier{db.Name}).Sanitize(); sql[:8] == "ALTER DA" {
-			sql = fmt.Sprintf(sql, name)
-		}
+		sql := strings.ReplaceAll(e.setUp, "{database}", pgx.Identifier{db.Name}.Sanitize())
 		_, err := db.Pool.Exec(t.Context(), sql)
 		require.NoError(t, err)
 		db.Pool.Reset()
@@ -95,15 +91,7 @@ func newKitIn(t testing.TB, e environment) *kit {
 		require.NoError(t, pool.QueryRow(t.Context(), "SHOW "+setting).Scan(&got))
 		require.Equal(t, value, got)
 	}
-	client, err := engine.NewClient(pool, engine.ClientConfig{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	require.NoError(t, err)
-	k := &kit{Client: client, t: t, db: db, reg: engine.NewRegistry()}
-	t.Cleanup(func() {
-		require.NoError(t, client.Close(context.Background()))
-		testcheck.AssertInvariants(t, client.Store())
-		db.AssertNoDeadlocks(t)
-	})
-	return k
+	return newKitOn(t, db, pool)
 }
 
 // awkward is text that every layer between Go and the disk may spoil.
@@ -131,7 +119,7 @@ func moods(k *kit) {
 				return mood{}, engine.RetryAfter(time.Millisecond, err)
 			}
 		case "late":
-			if job.Meta()["slept"] == "" && job.Attempt == 1 {
+			if job.Attempt == 1 {
 				return mood{}, engine.RetryAfter(0, err)
 			}
 		case "hopeless":

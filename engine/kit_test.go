@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/coppicehq/coppice/engine"
@@ -29,7 +30,13 @@ type kit struct {
 func newKit(t testing.TB) *kit {
 	t.Helper()
 	db := testdb.New(t)
-	client, err := engine.NewClient(db.Pool, engine.ClientConfig{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	return newKitOn(t, db, db.Pool)
+}
+
+// newKitOn is newKit over a pool of the test's own.
+func newKitOn(t testing.TB, db *testdb.DB, pool *pgxpool.Pool) *kit {
+	t.Helper()
+	client, err := engine.NewClient(pool, engine.ClientConfig{Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	require.NoError(t, err)
 	k := &kit{Client: client, t: t, db: db, reg: engine.NewRegistry()}
 	t.Cleanup(func() {

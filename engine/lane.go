@@ -30,6 +30,7 @@ type lane struct {
 	work   chan *store.Claim // claimer sends; slots receive; the claimer closes
 	signal chan struct{}     // cap 1: something changed that the claimer waits for
 	keeps  atomic.Bool       // history is kept for jobs that do not say
+	paused atomic.Bool       // what has not started goes back; claims find the queue paused by themselves
 
 	held    atomic.Int64 // claimed, not yet ended
 	meanRun atomic.Int64 // ns, moving average; 0: nothing ran yet
@@ -101,13 +102,31 @@ func (l *lane) runOne(claim *store.Claim) {
 			l.nudge()
 		}
 	}()
-	if l.worker.releasing.Load() {
-		l.worker.settler.add(store.Ending{
-			Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: store.EndReleased,
-		})
+	if l.worker.releasing.Load() || l.paused.Load() {
+		l.release(claim)
 		return
 	}
 	l.worker.run(claim)
+}
+
+// release gives a job back that has not started.
+func (l *lane) release(claim *store.Claim) {
+	l.worker.settler.add(store.Ending{
+		Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: store.EndReleased,
+	})
+}
+
+// releaseAhead gives back everything that no slot has taken yet: the slots of a paused queue may be busy for long.
+func (l *lane) releaseAhead() {
+	for {
+		select {
+		case claim := <-l.work:
+			l.release(claim)
+			l.held.Add(-1)
+		default:
+			return
+		}
+	}
 }
 
 // observe keeps a moving average over about 16 jobs.
@@ -144,7 +163,11 @@ func (l *lane) loop(ctx context.Context) {
 		// Read once: what the slots do meanwhile must not make the answers disagree.
 		held, ahead := int(l.held.Load()), l.ahead()
 		want := l.slots + ahead - held
-		full := held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
+		paused := l.paused.Load()
+		if paused {
+			l.releaseAhead()
+		}
+		full := paused || held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
 		if full || (c.dry && !l.poked.Load() && !c.isDue()) {
 			c.wait(ctx, full)
 			continue

@@ -141,3 +141,27 @@ func TestALeaseThatCannotBeRenewedEndsByTheWorkersOwnClock(t *testing.T) {
 	require.Equal(t, before, w.ID())
 	require.Empty(t, k.failures(id))
 }
+
+// TestAJobMayRunForLongerThanTheLease runs rescues all the while; the beats keep the job.
+func TestAJobMayRunForLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	started, goOn := make(chan struct{}), make(chan struct{})
+	k.onTask(func(ctx context.Context, _ *engine.Job[task]) (any, error) {
+		close(started)
+		<-goOn
+		return "done", ctx.Err()
+	})
+	k.work(engine.WorkerConfig{Lease: time.Second})
+	id := k.insert(tree.New(task{}, tree.MaxAttempts(1))).ID
+	receive(t, started)
+	firstEnd := one[time.Time](k, `SELECT expires_at FROM coppice.workers`)
+	k.eventually(func() bool {
+		rescued, err := k.Store().Rescue(t.Context(), 10)
+		require.NoError(t, err)
+		require.Zero(t, rescued.Workers)
+		return one[bool](k, `SELECT now() > $1`, firstEnd)
+	}, "the first lease does not end")
+	close(goOn)
+	require.Equal(t, `"done"`, string(k.await(id, tree.Completed).Result))
+}

@@ -22,6 +22,7 @@ type settler struct {
 	logger  *slog.Logger
 	kick    chan struct{} // cap 1; add sends, loop receives
 	done    chan struct{} // closed by loop
+	left    int           // outcomes that loop gave up on; to be read once done is closed
 
 	mu       sync.Mutex // protects following fields
 	gathered []store.Ending
@@ -67,6 +68,12 @@ func (s *settler) take() (batch []store.Ending, last bool) {
 	return batch, s.closing
 }
 
+func (s *settler) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.gathered)
+}
+
 // loop settles until it is closed and nothing is left, or ctx ends.
 func (s *settler) loop(ctx context.Context) {
 	defer close(s.done)
@@ -84,6 +91,7 @@ func (s *settler) loop(ctx context.Context) {
 			continue
 		}
 		if !s.flush(ctx, batch) {
+			s.left = len(batch) + s.waiting()
 			return
 		}
 	}

@@ -22,6 +22,9 @@ var (
 	// ErrHandlersRunning is what Stop returns when its context ended before the handlers did. They run on,
 	// and the worker's lease is renewed until they end.
 	ErrHandlersRunning = errors.New("coppice: handlers are still running")
+	// ErrUnrecorded is what Stop returns when the database did not take outcomes for as long as the worker's
+	// lease. It has stopped; those jobs run again, at the cost of an attempt, when a reaper takes them back.
+	ErrUnrecorded = errors.New("coppice: outcomes could not be recorded; those jobs run again when the worker's lease is over")
 )
 
 // Worker claims jobs of its queues, runs their handlers and settles them. It lives once: Start, then Stop.
@@ -52,6 +55,7 @@ type Worker struct {
 	mu      sync.Mutex // protects following fields
 	started bool
 	stopped chan struct{} // closed when nothing of the worker runs any more
+	ended   error         // nil, or ErrUnrecorded; written before stopped is closed
 }
 
 // NewWorker makes a worker of what is registered now. It does no I/O. Errors: everything that is wrong with
@@ -153,19 +157,24 @@ func (w *Worker) register(ctx context.Context) error {
 
 func (w *Worker) queueNames() []string { return sortedKeys(w.lanes) }
 
-// refreshQueues reads what the queues' rows say of retention.
+// refreshQueues reads what the queues' rows say.
 func (w *Worker) refreshQueues(ctx context.Context) error {
-	keep, err := w.client.store.HistoryRetentions(ctx, w.queueNames())
+	settings, err := w.client.store.Settings(ctx, w.queueNames())
 	if err != nil {
 		return err
 	}
-	for name, d := range keep {
-		w.lanes[name].keeps.Store(d > 0)
+	for name, q := range settings {
+		l := w.lanes[name]
+		l.keeps.Store(q.KeepHistory > 0)
+		if l.paused.Swap(q.Paused) != q.Paused {
+			l.wake() // to give back, or to claim again
+		}
 	}
 	return nil
 }
 
-// Run starts the worker, works until ctx ends, and stops it: it returns when the last handler has.
+// Run starts the worker, works until ctx ends, and stops it: it returns when the last handler has. Errors: those
+// of [Worker.Start], and [ErrUnrecorded].
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -176,9 +185,10 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // Stop ends the worker: it claims no more, gives back what has not started, at no cost, and lets handlers
 // finish for the grace period; then their contexts end with [ErrShutdown], and what they were doing
-// goes back at no cost too. It returns nil when everything has ended and is recorded. If ctx ends
-// first it returns [ErrHandlersRunning] with the jobs' ids, or ctx's error; the worker then goes on
-// ending in the background, its lease renewed, and [Worker.Done] tells when. It may be called again.
+// goes back at no cost too. It returns nil when everything has ended and is recorded, and
+// [ErrUnrecorded] when it has ended and some outcomes are not. If ctx ends first it returns
+// [ErrHandlersRunning] with the jobs' ids, or ctx's error; the worker then goes on ending in the
+// background, its lease renewed, and [Worker.Done] tells when. It may be called again.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.started {
@@ -193,13 +203,13 @@ func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Unlock()
 	select {
 	case <-w.stopped:
-		return nil
+		return w.ended
 	case <-ctx.Done():
 	}
 	w.cancelHandlers(ErrShutdown) // the caller's patience is over, whatever is left of the grace
 	select {
 	case <-w.stopped:
-		return nil
+		return w.ended
 	case <-time.After(stopLinger): // handlers that heed their context are given the time to say so
 	}
 	if ids := w.held.running(); len(ids) > 0 {
@@ -229,10 +239,13 @@ func (w *Worker) end() {
 	case <-w.settler.done:
 	case <-time.After(w.config.Lease):
 		// The database is gone, and what is not written by now may be others' to do again.
-		w.config.Logger.Warn("coppice: the worker stops without having written every outcome; those jobs run again when its lease is over")
 	}
 	w.stopUpkeep()
 	<-w.settler.done
+	if n := w.settler.left; n > 0 {
+		w.ended = fmt.Errorf("%w: %d jobs", ErrUnrecorded, n)
+		w.config.Logger.Warn("coppice: the worker stops without having written every outcome; those jobs run again when its lease is over", "jobs", n)
+	}
 	w.upkeep.Wait()
 	w.cancelHandlers(ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

@@ -92,7 +92,7 @@ func before(a, b store.Position) bool {
 func TestAJobIsNeverHeldTwiceWhileItGoesRound(t *testing.T) {
 	t.Parallel()
 	const workers, jobs = 8, 30
-	turns := rounds(200)
+	turns := rounds(100)
 	k := newKit(t)
 	s := k.onPool(workers)
 	k.insert(singles(jobs)...)

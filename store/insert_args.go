@@ -88,6 +88,8 @@ func specArgs(plan *tree.Plan, at []int, ids []int64, on *graft) []any {
 		each(plan, at, func(s *tree.Spec) string { return string(s.OnDead) }),
 		each(plan, at, func(s *tree.Spec) string { return string(s.OnLost) }),
 		id, parent, root, round,
+		each(plan, at, func(s *tree.Spec) int32 { return int32(s.Tolerate) }),
+		each(plan, at, func(s *tree.Spec) float32 { return float32(s.TolerateRatio) }),
 	}
 }
 

@@ -17,6 +17,7 @@ func bulkColumns() []string {
 		"id", "parent_id", "root_id", "state", "run_at", "created_at", "pending", "round", "kind", "args", "queue",
 		"priority", "max_attempts", "timeout_ms", "max_age_ms", "backoff_base_ms", "backoff_cap_ms",
 		"backoff_factor", "backoff_jitter", "child_key", "tags", "meta", "keep_ms", "on_dead", "on_lost", "parent_round",
+		"tolerate_count", "tolerate_ratio",
 	}
 }
 
@@ -53,7 +54,7 @@ type bulkRows struct {
 	now  time.Time
 	on   *graft // nil: none
 	next int
-	row  [26]any
+	row  [28]any
 }
 
 // Next goes to the next row, if there is one.
@@ -89,7 +90,7 @@ func (b *bulkRows) Values() ([]any, error) {
 	if s.Parent >= 0 {
 		r[1] = b.ids[s.Parent]
 	}
-	r[25] = nil
+	r[25], r[26], r[27] = nil, int32(s.Tolerate), float32(s.TolerateRatio)
 	if b.on != nil {
 		r[2] = b.on.root
 		if s.Parent < 0 {

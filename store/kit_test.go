@@ -67,7 +67,7 @@ func (k *kit) onPool(n int) *store.Store {
 	return s
 }
 
-// rounds is how often a race is run: a tenth as often with -short.
+// rounds is how often a race is run: a tenth as often with -short. A change to what is raced deserves many more: -count.
 func rounds(n int) int {
 	if testing.Short() {
 		return n / 10

@@ -127,7 +127,7 @@ func asText(types *pgtype.Map, a any) (any, error) {
 		oid = pgtype.Int8ArrayOID
 	case []int32, []*int32:
 		oid = pgtype.Int4ArrayOID
-	case []*float32:
+	case []float32, []*float32:
 		oid = pgtype.Float4ArrayOID
 	case []string, []*string:
 		oid = pgtype.TextArrayOID

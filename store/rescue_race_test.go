@@ -61,7 +61,7 @@ func TestAClaimThatCommitsBehindARescueIsTakenBackByTheNext(t *testing.T) {
 func TestARescueAndTheSettlesOfTheSilentWorkerEndEachAttemptOnce(t *testing.T) {
 	t.Parallel()
 	const rescuers = 3
-	times := rounds(40)
+	times := rounds(20)
 	k := newKit(t)
 	s, other := k.onPool(rescuers+2), k.worker()
 	k.watchReadiness()

@@ -21,16 +21,17 @@ type Plan struct {
 // stands in the forest twice or is its own ancestor makes the whole plan fail, with an [*InvalidError]
 // for the first such node; nodes are not changed and may be planned again.
 func NewPlan(nodes ...*Node) (*Plan, error) {
-	return (&Plan{Roots: len(nodes)}).fill(nodes)
+	return (&Plan{Roots: len(nodes)}).fill(MaxNodes, nodes)
 }
 
 // NewFanOut is [NewPlan] for nodes that are to become children of a job that exists: they may have keys, and
 // all of them are of one tree. There may be none.
 func NewFanOut(children ...*Node) (*Plan, error) {
-	return (&Plan{Roots: len(children), FanOut: true}).fill(children)
+	return (&Plan{Roots: len(children), FanOut: true}).fill(MaxNodes, children)
 }
 
-func (p *Plan) fill(nodes []*Node) (*Plan, error) {
+// fill plans at most so many nodes.
+func (p *Plan) fill(most int, nodes []*Node) (*Plan, error) {
 	type frame struct {
 		node            *Node
 		parent, ordinal int
@@ -59,8 +60,8 @@ func (p *Plan) fill(nodes []*Node) (*Plan, error) {
 		}
 		seen[f.node] = struct{}{}
 		switch {
-		case i >= MaxNodes:
-			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", MaxNodes))
+		case i >= most:
+			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", most))
 		case f.depth >= MaxDepth:
 			return nil, p.invalid(i, "node", fmt.Sprintf("is deeper than the %d levels that one insert takes", MaxDepth))
 		}
