@@ -31,6 +31,9 @@ type lane struct {
 	signal chan struct{}     // cap 1: something changed that the claimer waits for
 	keeps  atomic.Bool       // history is kept for jobs that do not say
 
+	claiming chan struct{} // cap 1: holds a value from the start of a claim until the worker knows what it brought
+	started  atomic.Int64  // jobs that slots took
+
 	held    atomic.Int64 // claimed, not yet ended
 	meanRun atomic.Int64 // ns, moving average; 0: nothing ran yet
 	poked   atomic.Bool  // a wake-up came: ask the queue even though it was dry
@@ -41,6 +44,7 @@ func newLane(w *Worker, queue string, slots int) *lane {
 	l := &lane{
 		worker: w, queue: queue, slots: slots,
 		work: make(chan *store.Claim, slots+maxPrefetch), signal: make(chan struct{}, 1),
+		claiming: make(chan struct{}, 1),
 	}
 	l.keeps.Store(true)
 	return l
@@ -92,6 +96,7 @@ func (l *lane) slot() {
 }
 
 func (l *lane) runOne(claim *store.Claim) {
+	l.started.Add(1)
 	started := time.Now()
 	defer func() {
 		l.observe(time.Since(started))
@@ -102,12 +107,17 @@ func (l *lane) runOne(claim *store.Claim) {
 		}
 	}()
 	if l.worker.releasing.Load() {
-		l.worker.settler.add(store.Ending{
-			Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: store.EndReleased,
-		})
+		l.giveBack(claim)
 		return
 	}
 	l.worker.run(claim)
+}
+
+// giveBack releases a claim that has not started.
+func (l *lane) giveBack(claim *store.Claim) {
+	l.worker.settler.add(store.Ending{
+		Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: store.EndReleased,
+	})
 }
 
 // observe keeps a moving average over about 16 jobs.
@@ -129,9 +139,10 @@ func (l *lane) ahead() int {
 	return int(min(int64(prefetchFor/mean)*int64(l.slots), maxPrefetch))
 }
 
+// lowWater is how many jobs the lane may hold and still claim: never so few that slots are free.
 func (l *lane) lowWater(ahead int) int {
 	if ahead > 0 {
-		return (l.slots + ahead) / 2
+		return max((l.slots+ahead)/2, l.slots-1)
 	}
 	return l.slots - 1
 }
@@ -139,16 +150,18 @@ func (l *lane) lowWater(ahead int) int {
 // loop claims until ctx ends, and then closes the lane.
 func (l *lane) loop(ctx context.Context) {
 	defer close(l.work)
-	c := claimer{lane: l, promote: true}
+	c := claimer{lane: l, promote: true, most: maxClaim}
 	for ctx.Err() == nil {
+		c.shed()
 		// Read once: what the slots do meanwhile must not make the answers disagree.
 		held, ahead := int(l.held.Load()), l.ahead()
 		want := l.slots + ahead - held
 		full := held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
-		if full || (c.dry && !l.poked.Load() && !c.isDue()) {
+		resting := l.worker.sinceStart() < c.restTill
+		if full || resting || (c.dry && !l.poked.Load() && !c.isDue()) {
 			c.wait(ctx, full)
 			continue
 		}
-		c.claim(ctx, min(want, maxClaim))
+		c.claim(ctx, min(want, c.most))
 	}
 }
