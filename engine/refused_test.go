@@ -105,7 +105,10 @@ func TestAClaimWhoseAnswerWasLostIsGivenBackWhileOtherQueuesAreBusy(t *testing.T
 	END $$`)
 	k.exec(`CREATE TRIGGER dawdle BEFORE UPDATE ON coppice.jobs FOR EACH ROW
 		WHEN (new.queue = 'busy' AND new.state = 'running') EXECUTE FUNCTION dawdle()`)
-	k.onTask(func(context.Context, *engine.Job[task]) (any, error) { return nil, nil })
+	k.onTask(func(context.Context, *engine.Job[task]) (any, error) {
+		<-time.After(15 * time.Millisecond) // too long for the worker to claim ahead
+		return nil, nil
+	})
 	nodes := make([]*tree.Node, 100)
 	for i := range nodes {
 		nodes[i] = tree.New(task{i}, tree.Queue("busy"))
