@@ -28,7 +28,7 @@ func (f *fixture) fail(end store.Ending) tree.ID {
 	})
 	require.NoError(f.t, err)
 	claimed, err := f.store.Claim(f.t.Context(), store.ClaimRequest{
-		Worker: w, Queue: "default", Limit: 1, Works: []string{"odd"},
+		Worker: w, Queue: "default", Limit: 1, WorkKinds: []string{"odd"},
 	})
 	require.NoError(f.t, err)
 	require.Len(f.t, claimed.Jobs, 1)

@@ -18,9 +18,21 @@ type Children struct {
 	Cancelled int
 	Removed   int // deleted from the dead-letter queue
 
+	// Round is the round of the parent that these children were made for; 0: all of them. The counts are
+	// always of all.
+	Round int
+
 	store  *store.Store
 	parent tree.ID
 	root   tree.ID
+}
+
+// InRound returns the children that were made for one round, from 1, so that [Results] reads theirs alone. The
+// children a job was inserted with are those of round 1, as are those of its first [FanOut].
+func (k *Children) InRound(round int) *Children {
+	one := *k
+	one.Round = round
+	return &one
 }
 
 // Total is how many children there were.
@@ -48,7 +60,7 @@ func Results[T any](ctx context.Context, kids *Children) iter.Seq2[Result[T], er
 	return func(yield func(Result[T], error) bool) {
 		var after tree.ID
 		for {
-			page, err := kids.store.Results(ctx, kids.parent, after, resultsPage)
+			page, err := kids.store.Results(ctx, kids.parent, kids.Round, after, resultsPage)
 			if err != nil {
 				yield(Result[T]{}, err)
 				return

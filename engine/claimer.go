@@ -91,7 +91,7 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		c.after = nil
 	}
 	request := store.ClaimRequest{
-		Worker: w.ID(), Queue: c.queue, Limit: n, Works: w.workKinds, Rolls: w.rollKinds, After: c.after, Promote: c.promote,
+		Worker: w.ID(), Queue: c.queue, Limit: n, WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
 	}
 	c.claiming <- struct{}{}
 	defer func() { <-c.claiming }()
@@ -148,15 +148,7 @@ func (c *claimer) shed() {
 		return
 	}
 	c.meanRun.Store(max(c.meanRun.Load(), int64(stuckAfter)))
-	for {
-		select {
-		case claim := <-c.work:
-			c.giveBack(claim)
-			c.held.Add(-1)
-		default:
-			return
-		}
-	}
+	c.releaseAhead()
 }
 
 // remember decides where the next claim starts (docs/internals.md, Claim: the cursor).

@@ -37,6 +37,7 @@ func classify(a *attempt) store.Ending {
 	}
 	var undecodable *undecodableError
 	var badResult *badResultError
+	var badFanOut *badFanOutError
 	switch {
 	case a.panicked:
 		e.Outcome = tree.OutcomePanic
@@ -47,11 +48,13 @@ func classify(a *attempt) store.Ending {
 		e.End = store.EndCancelled
 		return e
 	case c != nil && c.action == actFatal:
-		return bury(e, tree.ReasonFatal, tree.OutcomeError)
+		return deadLetter(e, tree.ReasonFatal, tree.OutcomeError)
 	case as(a.err, &undecodable):
-		return bury(e, tree.ReasonUndecodable, tree.OutcomeUndecodable)
+		return deadLetter(e, tree.ReasonUndecodable, tree.OutcomeUndecodable)
 	case as(a.err, &badResult):
-		return bury(e, tree.ReasonBadResult, tree.OutcomeBadResult)
+		return deadLetter(e, tree.ReasonBadResult, tree.OutcomeBadResult)
+	case as(a.err, &badFanOut):
+		return deadLetter(e, tree.ReasonBadFanOut, tree.OutcomeBadFanOut)
 	case errors.Is(a.cause, ErrShutdown):
 		e.End, e.Error = store.EndReleased, ""
 		return e
@@ -66,15 +69,15 @@ func classify(a *attempt) store.Ending {
 	}
 	switch {
 	case a.claim.Attempt >= a.claim.MaxAttempts:
-		return bury(e, tree.ReasonAttemptsSpent, e.Outcome)
+		return deadLetter(e, tree.ReasonAttemptsSpent, e.Outcome)
 	case a.claim.HasAge && a.held+delay > a.claim.AgeLeft:
-		return bury(e, tree.ReasonAgeSpent, e.Outcome)
+		return deadLetter(e, tree.ReasonAgeSpent, e.Outcome)
 	}
 	e.End, e.Delay = store.EndRetry, delay
 	return e
 }
 
-func bury(e store.Ending, reason tree.Reason, outcome tree.Outcome) store.Ending {
+func deadLetter(e store.Ending, reason tree.Reason, outcome tree.Outcome) store.Ending {
 	e.End, e.Reason, e.Outcome = store.EndDead, reason, outcome
 	return e
 }

@@ -163,7 +163,7 @@ func (i Inserter) InsertMany(ctx context.Context, nodes ...*tree.Node) ([]Receip
 		return nil, err
 	}
 	if i.tx == nil {
-		i.client.Wake(queuesOf(plan)...)
+		i.client.Wake(plan.Queues()...)
 	}
 	return receipts(plan, rows), nil
 }
@@ -183,17 +183,4 @@ func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
 		from = to
 	}
 	return out
-}
-
-func queuesOf(plan *tree.Plan) []string {
-	seen := make(map[string]struct{}, 1)
-	var queues []string
-	for i := range plan.Specs {
-		q := plan.Specs[i].Queue
-		if _, ok := seen[q]; !ok {
-			seen[q] = struct{}{}
-			queues = append(queues, q)
-		}
-	}
-	return queues
 }

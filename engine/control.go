@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
 )
 
 // Causes of a handler's context ending, for errors.Is on context.Cause(ctx).
@@ -23,6 +26,7 @@ const (
 	actRetryAfter
 	actSnooze
 	actCancel
+	actFanOut
 )
 
 // control is an error that tells the engine what to do.
@@ -30,6 +34,7 @@ type control struct {
 	action action
 	delay  time.Duration
 	err    error
+	nodes  []*tree.Node // actFanOut
 }
 
 func (c *control) Error() string {
@@ -42,6 +47,8 @@ func (c *control) Error() string {
 		return fmt.Sprintf("retry after %v", c.delay)
 	case c.action == actCancel:
 		return "cancelled by its handler"
+	case c.action == actFanOut:
+		return fmt.Sprintf("fan out to %d children", len(c.nodes))
 	}
 	return "fatal"
 }
@@ -65,6 +72,20 @@ func Snooze(d time.Duration) error { return &control{action: actSnooze, delay: d
 // Cancel ends the job by the handler's own decision: it goes to the history as cancelled, with err, which may
 // be nil, as the reason. For its parent it counts as cancelled.
 func Cancel(err error) error { return &control{action: actCancel, err: err} }
+
+// FanOut ends the attempt by giving the job children: it waits for them, and then its Finalize handler runs with
+// their results. Returned from Finalize it starts another round. The children are inserted, and the job set
+// to wait, in one transaction: a crash before it leaves no children behind, and the attempt is made again.
+// A round has a budget of attempts of its own; what the handler returns beside the error is dropped.
+//
+// A child with a tree.Key is not made again when the job has, or had, a child of that key: a handler may ask for
+// all of its children each time. When that child is a dead letter, the attempt fails with
+// [*DeadChildError]. Children that cannot be inserted as they are send the job to the dead-letter
+// queue as tree.ReasonBadFanOut. Without children the job's Finalize handler is ready at once.
+func FanOut(children ...*tree.Node) error { return &control{action: actFanOut, nodes: children} }
+
+// DeadChildError refuses a fan-out because one of its children, by its key, is in the dead-letter queue.
+type DeadChildError = store.DeadChildError
 
 // maxChain bounds the walk through an error's chain: a chain that refers to itself must not hang a worker.
 const maxChain = 1_000

@@ -239,7 +239,7 @@ func endsOfEveryKind(t *testing.T, k *kit) {
 	require.Equal(t, store.Counters{Completed: 3, Dead: 4, Cancelled: 1}, stalled.Counters)
 	require.NotNil(t, stalled.StalledAt)
 
-	kept, err := k.Store().Results(t.Context(), r.ID, 0, 100)
+	kept, err := k.Store().Results(t.Context(), r.ID, 0, 0, 100)
 	require.NoError(t, err)
 	require.Len(t, kept, 3)
 	require.JSONEq(t, jsonOf(t, mood{Text: awkward}), string(kept[0].Value))

@@ -30,6 +30,7 @@ type lane struct {
 	work   chan *store.Claim // claimer sends; slots receive; the claimer closes
 	signal chan struct{}     // cap 1: something changed that the claimer waits for
 	keeps  atomic.Bool       // history is kept for jobs that do not say
+	paused atomic.Bool       // what has not started goes back; claims find the queue paused by themselves
 
 	claiming chan struct{} // cap 1: holds a value from the start of a claim until the worker knows what it brought
 	started  atomic.Int64  // jobs that slots took
@@ -106,18 +107,31 @@ func (l *lane) runOne(claim *store.Claim) {
 			l.nudge()
 		}
 	}()
-	if l.worker.releasing.Load() {
-		l.giveBack(claim)
+	if l.worker.releasing.Load() || l.paused.Load() {
+		l.release(claim)
 		return
 	}
 	l.worker.run(claim)
 }
 
-// giveBack releases a claim that has not started.
-func (l *lane) giveBack(claim *store.Claim) {
+// release gives a job back that has not started.
+func (l *lane) release(claim *store.Claim) {
 	l.worker.settler.add(store.Ending{
 		Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: store.EndReleased,
 	})
+}
+
+// releaseAhead gives back everything that no slot has taken yet: the slots of a paused queue may be busy for long.
+func (l *lane) releaseAhead() {
+	for {
+		select {
+		case claim := <-l.work:
+			l.release(claim)
+			l.held.Add(-1)
+		default:
+			return
+		}
+	}
 }
 
 // observe keeps a moving average over about 16 jobs.
@@ -156,8 +170,12 @@ func (l *lane) loop(ctx context.Context) {
 		// Read once: what the slots do meanwhile must not make the answers disagree.
 		held, ahead := int(l.held.Load()), l.ahead()
 		want := l.slots + ahead - held
-		full := held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
 		resting := l.worker.sinceStart() < c.restTill
+		paused := l.paused.Load()
+		if paused {
+			l.releaseAhead()
+		}
+		full := paused || held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
 		if full || resting || (c.dry && !l.poked.Load() && !c.isDue()) {
 			c.wait(ctx, full)
 			continue

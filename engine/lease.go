@@ -149,7 +149,11 @@ func (w *Worker) listen(ctx context.Context) {
 		err := w.client.store.Listen(ctx, func() {
 			wait = 100 * time.Millisecond
 			w.wake(w.queueNames()) // what came while nobody listened
-		}, func(queue string) { w.wake([]string{queue}) })
+		}, func(queue string) { w.wake([]string{queue}) }, func(string) {
+			if err := w.refreshQueues(ctx); err != nil {
+				w.config.Logger.Debug("coppice: queues not read", "error", err)
+			}
+		})
 		if ctx.Err() != nil {
 			return
 		}

@@ -32,7 +32,7 @@ func listen(t *testing.T, s *store.Store) *ear {
 	ready, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.Listen(ctx, func() { close(ready) }, func(queue string) { e.heard <- queue })
+		_ = s.Listen(ctx, func() { close(ready) }, func(queue string) { e.heard <- queue }, func(string) {})
 	}()
 	t.Cleanup(func() {
 		cancel()

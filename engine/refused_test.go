@@ -22,8 +22,10 @@ func TestAnOutcomeThatTheDatabaseRefusesHoldsUpNoOther(t *testing.T) {
 		<-goOn
 		return 1, nil
 	})
-	k.onRoll(func(_ context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) { return kids.Completed, nil })
-	w := k.work(engine.WorkerConfig{})
+	k.onRoll(func(_ context.Context, _ *engine.Job[roll], kids *engine.Children) (any, error) {
+		return kids.Completed, nil
+	})
+	w := k.begin(engine.WorkerConfig{})
 	root := tree.New(roll{})
 	for range 50 {
 		root.Add(tree.New(task{}))
@@ -46,7 +48,7 @@ func TestAnOutcomeThatTheDatabaseRefusesHoldsUpNoOther(t *testing.T) {
 	require.Equal(t, damaged, report.Findings[0].Rows[0].Job, "the check names the job")
 
 	// The worker can stop, and once the damage is mended the job is run again.
-	require.NoError(t, w.Stop(t.Context()))
+	require.ErrorIs(t, w.Stop(t.Context()), engine.ErrUnrecorded)
 	k.exec(`DELETE FROM coppice.results WHERE child_id = $1`, int64(damaged))
 	k.exec(`UPDATE coppice.workers SET expires_at = now() - interval '1 second'`)
 	_, err = k.Store().Rescue(t.Context(), 10)
@@ -117,7 +119,7 @@ func TestAClaimWhoseAnswerWasLostIsGivenBackWhileOtherQueuesAreBusy(t *testing.T
 	require.NoError(t, err)
 	lost := k.insert(tree.New(roll{})).ID // which the worker has no handler for
 	w := k.work(engine.WorkerConfig{Lease: time.Second, Queues: map[string]engine.QueueConfig{"busy": {MaxRunning: 1}, tree.DefaultQueue: {}}})
-	got, err := k.Store().Claim(t.Context(), store.ClaimRequest{Worker: w.ID(), Queue: tree.DefaultQueue, Limit: 1, Works: []string{"roll"}})
+	got, err := k.Store().Claim(t.Context(), store.ClaimRequest{Worker: w.ID(), Queue: tree.DefaultQueue, Limit: 1, WorkKinds: []string{"roll"}})
 	require.NoError(t, err)
 	require.Len(t, got.Jobs, 1)
 	require.Equal(t, 1, k.await(lost, tree.Running).Attempt)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sync"
@@ -17,29 +18,32 @@ import (
 // ErrRegistered refuses a second handler for one kind.
 var ErrRegistered = errors.New("coppice: the kind has such a handler already")
 
+var errNilRegistration = errors.New("coppice: registering needs a registry and a handler; one is nil")
+
 // Registry knows the handlers of kinds. It is safe for concurrent use; a worker takes what is registered when
 // it starts.
 type Registry struct {
-	mu    sync.Mutex
-	works map[string]*handler // by kind and alias
-	rolls map[string]*handler
+	mu       sync.Mutex          // protects following fields
+	work     map[string]*handler // by kind and alias
+	finalize map[string]*handler // by kind and alias
 }
 
 // NewRegistry makes an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{works: map[string]*handler{}, rolls: map[string]*handler{}}
+	return &Registry{work: map[string]*handler{}, finalize: map[string]*handler{}}
 }
 
 // None is the result type of handlers that have none to give: nothing is stored.
 type None struct{}
 
-// handler is a typed handler behind an untyped face.
+// handler is a registered handler behind an untyped face.
 type handler struct {
-	kind    string
 	options handlerOptions
-	// run decodes the args, calls the handler and encodes its result; nil bytes are no result.
-	run func(ctx context.Context, info *JobInfo, claim *store.Claim, kids *Children) ([]byte, error)
+	run     runFunc
 }
+
+// runFunc decodes the args, calls the handler and encodes its result; nil bytes are no result.
+type runFunc func(ctx context.Context, info *JobInfo, claim *store.Claim, kids *Children) ([]byte, error)
 
 type handlerOptions struct {
 	aliases []string
@@ -70,38 +74,18 @@ func HandlerBackoff(b tree.Backoff) HandlerOption {
 // what is wrong with the kind or an option.
 func Work[A tree.Args, R any](reg *Registry, f func(ctx context.Context, job *Job[A]) (R, error), options ...HandlerOption) error {
 	if reg == nil || f == nil {
-		return errors.New("coppice: registering needs a registry and a handler; one is nil")
+		return errNilRegistration
 	}
-	return add[A](reg, reg.works, options, func(ctx context.Context, info *JobInfo, claim *store.Claim, _ *Children) ([]byte, error) {
-		job, err := decode[A](info, claim)
-		if err != nil {
-			return nil, err
-		}
-		result, err := f(ctx, job)
-		if err != nil {
-			return nil, err
-		}
-		return encode(result)
-	})
+	return add(reg, reg.work, options, func(ctx context.Context, job *Job[A], _ *Children) (R, error) { return f(ctx, job) })
 }
 
 // Finalize registers the handler that runs jobs of A's kind that have children, after all of them have
 // settled. Errors as for [Work].
 func Finalize[A tree.Args, R any](reg *Registry, f func(ctx context.Context, job *Job[A], kids *Children) (R, error), options ...HandlerOption) error {
 	if reg == nil || f == nil {
-		return errors.New("coppice: registering needs a registry and a handler; one is nil")
+		return errNilRegistration
 	}
-	return add[A](reg, reg.rolls, options, func(ctx context.Context, info *JobInfo, claim *store.Claim, kids *Children) ([]byte, error) {
-		job, err := decode[A](info, claim)
-		if err != nil {
-			return nil, err
-		}
-		result, err := f(ctx, job, kids)
-		if err != nil {
-			return nil, err
-		}
-		return encode(result)
-	})
+	return add(reg, reg.finalize, options, f)
 }
 
 // MustWork is [Work] for programs that cannot go on without: it panics on an error.
@@ -118,14 +102,15 @@ func MustFinalize[A tree.Args, R any](reg *Registry, f func(ctx context.Context,
 	}
 }
 
-func add[A tree.Args](reg *Registry, into map[string]*handler, options []HandlerOption,
-	run func(context.Context, *JobInfo, *store.Claim, *Children) ([]byte, error),
+// add registers f under the kind of A and its aliases in one of the registry's maps.
+func add[A tree.Args, R any](reg *Registry, into map[string]*handler, options []HandlerOption,
+	f func(context.Context, *Job[A], *Children) (R, error),
 ) error {
 	kind, err := kindOf[A]()
 	if err != nil {
 		return fmt.Errorf("coppice: register a handler: %w", err)
 	}
-	h := &handler{kind: kind, run: run}
+	h := &handler{run: untyped(f)}
 	var wrong []error
 	for _, option := range options {
 		if option == nil {
@@ -179,17 +164,26 @@ func kindOf[A tree.Args]() (string, error) {
 	return tree.KindOf(zero)
 }
 
-func (r *Registry) snapshot() (works, rolls map[string]*handler) {
+// untyped hides the types of a handler: args come as JSON, and the result leaves as JSON.
+func untyped[A tree.Args, R any](f func(context.Context, *Job[A], *Children) (R, error)) runFunc {
+	return func(ctx context.Context, info *JobInfo, claim *store.Claim, kids *Children) ([]byte, error) {
+		job, err := decode[A](info, claim)
+		if err != nil {
+			return nil, err
+		}
+		result, err := f(ctx, job, kids)
+		if err != nil {
+			return nil, err
+		}
+		return encode(result)
+	}
+}
+
+// snapshot copies what is registered now: a worker's handlers do not change under it.
+func (r *Registry) snapshot() (work, finalize map[string]*handler) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	works, rolls = make(map[string]*handler, len(r.works)), make(map[string]*handler, len(r.rolls))
-	for k, h := range r.works {
-		works[k] = h
-	}
-	for k, h := range r.rolls {
-		rolls[k] = h
-	}
-	return works, rolls
+	return maps.Clone(r.work), maps.Clone(r.finalize)
 }
 
 // undecodableError says that a job's args do not fit its handler: no retry mends that.

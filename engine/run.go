@@ -35,6 +35,9 @@ func (w *Worker) conclude(a *attempt) {
 		w.log(slog.LevelDebug, "coppice: claim lost while the handler ran", a.claim)
 		return
 	}
+	if w.fannedOut(a) {
+		return
+	}
 	ending := store.Ending{Fence: a.claim.Fence, ParentID: a.claim.ParentID, Round: a.claim.Round, Result: a.result}
 	if a.err != nil {
 		ending = classify(a)
@@ -46,9 +49,9 @@ func (w *Worker) conclude(a *attempt) {
 
 // try calls the handler within the job's timeout and fills in what came of it, whatever user code does.
 func (w *Worker) try(ctx context.Context, a *attempt) {
-	h := w.works[a.claim.Kind]
+	h := w.work[a.claim.Kind]
 	if a.claim.Round > 0 {
-		h = w.rolls[a.claim.Kind]
+		h = w.finalize[a.claim.Kind]
 	}
 	a.backoff = w.backoffOf(h, a.claim)
 	if d := w.timeoutOf(h, a.claim); d > 0 {

@@ -30,6 +30,7 @@ type settler struct {
 	refused trouble                                    // it refuses one outcome
 	kick    chan struct{}                              // cap 1; add sends, loop receives
 	done    chan struct{}                              // closed by loop
+	left    int                                        // outcomes that loop gave up on; to be read once done is closed
 
 	mu       sync.Mutex // protects following fields
 	gathered []store.Ending
@@ -94,6 +95,12 @@ func (s *settler) take() (batch []store.Ending, last bool) {
 	return batch, s.closing
 }
 
+func (s *settler) waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.gathered)
+}
+
 // loop settles until it is closed and nothing is left, or ctx ends. What the database refuses to take is left, for
 // the worker's lease to run out.
 func (s *settler) loop(ctx context.Context) {
@@ -111,10 +118,7 @@ func (s *settler) loop(ctx context.Context) {
 		batch, last := s.take()
 		if len(batch) == 0 {
 			if last {
-				if len(s.aside) > 0 {
-					s.logger.Error("coppice: the worker ends without outcomes that the database refuses; those jobs are lost by it when its lease is over",
-						"jobs", len(s.aside), "first", int64(s.aside[0].ID))
-				}
+				s.left = len(s.aside)
 				return
 			}
 			select {
@@ -126,6 +130,7 @@ func (s *settler) loop(ctx context.Context) {
 			continue
 		}
 		if !s.flush(ctx, batch, false) {
+			s.left = len(batch) + s.waiting() + len(s.aside)
 			return
 		}
 	}
@@ -162,7 +167,7 @@ func (s *settler) flush(ctx context.Context, batch []store.Ending, again bool) b
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(min(50*time.Millisecond<<min(try, 10), 5*time.Second)):
+		case <-time.After(retryIn(try)):
 		}
 	}
 }

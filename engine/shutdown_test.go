@@ -278,8 +278,9 @@ func TestStopGivesUpOnADatabaseThatIsAwayForLongerThanTheLease(t *testing.T) {
 	receive(t, started)
 	k.exec(`ALTER SCHEMA coppice RENAME TO away`)
 	close(goOn)
-	require.NoError(t, w.Stop(t.Context()))
+	require.ErrorIs(t, w.Stop(t.Context()), engine.ErrUnrecorded)
 	receive(t, w.Done())
+	require.ErrorIs(t, w.Stop(t.Context()), engine.ErrUnrecorded, "it does not forget")
 	k.exec(`ALTER SCHEMA away RENAME TO coppice`)
 	row := k.await(id, tree.Running)
 	require.Equal(t, row.Worker, one[tree.WorkerID](k, `SELECT id FROM coppice.workers WHERE expires_at < now()`),

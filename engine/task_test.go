@@ -36,7 +36,7 @@ func (k *kit) onTask(f func(ctx context.Context, job *engine.Job[task]) (any, er
 	require.NoError(k.t, engine.Work(k.reg, f, options...))
 }
 
-// onRoll registers f for rolls.
+// onRoll registers f for finalizers of kind roll.
 func (k *kit) onRoll(f func(ctx context.Context, job *engine.Job[roll], kids *engine.Children) (any, error), options ...engine.HandlerOption) {
 	k.t.Helper()
 	require.NoError(k.t, engine.Finalize(k.reg, f, options...))

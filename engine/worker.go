@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -22,22 +23,25 @@ var (
 	// ErrHandlersRunning is what Stop returns when its context ended before the handlers did. They run on,
 	// and the worker's lease is renewed until they end.
 	ErrHandlersRunning = errors.New("coppice: handlers are still running")
+	// ErrUnrecorded is what Stop returns when the database did not take outcomes for as long as the worker's
+	// lease. It has stopped; those jobs run again, at the cost of an attempt, when a reaper takes them back.
+	ErrUnrecorded = errors.New("coppice: outcomes could not be recorded; those jobs run again when the worker's lease is over")
 )
 
 // Worker claims jobs of its queues, runs their handlers and settles them. It lives once: Start, then Stop.
 type Worker struct {
-	client *Client
-	config WorkerConfig
-	works  map[string]*handler
-	rolls  map[string]*handler
+	client   *Client
+	config   WorkerConfig
+	work     map[string]*handler
+	finalize map[string]*handler
 
-	workKinds, rollKinds []string
-	lanes                map[string]*lane
-	held                 *claims
-	settler              *settler
-	born                 time.Time // for the monotonic clock
-	id                   atomic.Int64
-	releasing            atomic.Bool // what has not started goes back
+	workKinds, finalizeKinds []string
+	lanes                    map[string]*lane
+	held                     *claims
+	settler                  *settler
+	born                     time.Time // for the monotonic clock
+	id                       atomic.Int64
+	releasing                atomic.Bool // what has not started goes back
 
 	lapsed       chan struct{} // cap 1: a claim found that the lease is over
 	claimTrouble trouble
@@ -54,6 +58,7 @@ type Worker struct {
 	mu      sync.Mutex // protects following fields
 	started bool
 	stopped chan struct{} // closed when nothing of the worker runs any more
+	ended   error         // nil, or ErrUnrecorded; written before stopped is closed
 }
 
 // NewWorker makes a worker of what is registered now. It does no I/O. Errors: everything that is wrong with
@@ -63,15 +68,15 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 		return nil, fmt.Errorf("coppice: a worker needs a client and a registry")
 	}
 	config, err := config.withDefaults(client)
-	works, rolls := reg.snapshot()
-	if len(works)+len(rolls) == 0 {
+	work, finalize := reg.snapshot()
+	if len(work)+len(finalize) == 0 {
 		err = errors.Join(err, errors.New("coppice: the registry has no handlers; register some with engine.Work or engine.Finalize"))
 	}
 	if err != nil {
 		return nil, err
 	}
 	w := &Worker{
-		client: client, config: config, works: works, rolls: rolls, held: newClaims(), born: time.Now(), stopped: make(chan struct{}),
+		client: client, config: config, work: work, finalize: finalize, held: newClaims(), born: time.Now(), stopped: make(chan struct{}),
 	}
 	w.lapsed = make(chan struct{}, 1)
 	w.claimTrouble = trouble{
@@ -80,7 +85,7 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 	w.leaseTrouble = trouble{
 		logger: config.Logger, level: slog.LevelWarn, what: "coppice: lease not renewed; trying again", gone: "coppice: the lease is renewed again",
 	}
-	w.workKinds, w.rollKinds = kinds(w.works), kinds(w.rolls)
+	w.workKinds, w.finalizeKinds = sortedKeys(w.work), sortedKeys(w.finalize)
 	w.lanes = make(map[string]*lane, len(config.Queues))
 	for name, q := range config.Queues {
 		w.lanes[name] = newLane(w, name, q.MaxRunning)
@@ -89,14 +94,7 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 	return w, nil
 }
 
-func kinds(of map[string]*handler) []string {
-	out := make([]string, 0, len(of))
-	for k := range of {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+func sortedKeys[V any](of map[string]V) []string { return slices.Sorted(maps.Keys(of)) }
 
 // ID names this run of the worker; 0 before Start.
 func (w *Worker) ID() tree.WorkerID { return tree.WorkerID(w.id.Load()) }
@@ -157,7 +155,7 @@ func (w *Worker) register(ctx context.Context) error {
 	host, _ := os.Hostname()
 	id, err := w.client.store.Register(ctx, store.WorkerInfo{
 		Name: w.config.Name, Host: tree.CleanText(host, tree.MaxKindBytes), PID: os.Getpid(), Queues: w.queueNames(),
-		Kinds: slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(w.workKinds), w.rollKinds...)))),
+		Kinds: slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(w.workKinds), w.finalizeKinds...)))),
 		Lease: w.config.Lease,
 	})
 	if err != nil {
@@ -167,28 +165,26 @@ func (w *Worker) register(ctx context.Context) error {
 	return w.refreshQueues(ctx)
 }
 
-func (w *Worker) queueNames() []string {
-	names := make([]string, 0, len(w.lanes))
-	for n := range w.lanes {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	return names
-}
+func (w *Worker) queueNames() []string { return sortedKeys(w.lanes) }
 
-// refreshQueues reads what the queues' rows say of retention.
+// refreshQueues reads what the queues' rows say.
 func (w *Worker) refreshQueues(ctx context.Context) error {
-	keep, err := w.client.store.HistoryRetentions(ctx, w.queueNames())
+	settings, err := w.client.store.Settings(ctx, w.queueNames())
 	if err != nil {
 		return err
 	}
-	for name, d := range keep {
-		w.lanes[name].keeps.Store(d > 0)
+	for name, q := range settings {
+		l := w.lanes[name]
+		l.keeps.Store(q.KeepHistory > 0)
+		if l.paused.Swap(q.Paused) != q.Paused {
+			l.wake() // to give back, or to claim again
+		}
 	}
 	return nil
 }
 
-// Run starts the worker, works until ctx ends, and stops it: it returns when the last handler has.
+// Run starts the worker, works until ctx ends, and stops it: it returns when the last handler has. Errors: those
+// of [Worker.Start], and [ErrUnrecorded].
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.Start(ctx); err != nil {
 		return err
@@ -199,9 +195,10 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // Stop ends the worker: it claims no more, gives back what has not started, at no cost, and lets handlers
 // finish for the grace period; then their contexts end with [ErrShutdown], and what they were doing
-// goes back at no cost too. It returns nil when everything has ended and is recorded. If ctx ends
-// first it returns [ErrHandlersRunning] with the jobs' ids, or ctx's error; the worker then goes on
-// ending in the background, its lease renewed, and [Worker.Done] tells when. It may be called again.
+// goes back at no cost too. It returns nil when everything has ended and is recorded, and
+// [ErrUnrecorded] when it has ended and some outcomes are not. If ctx ends first it returns
+// [ErrHandlersRunning] with the jobs' ids, or ctx's error; the worker then goes on ending in the
+// background, its lease renewed, and [Worker.Done] tells when. It may be called again.
 func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Lock()
 	if !w.started {
@@ -216,13 +213,13 @@ func (w *Worker) Stop(ctx context.Context) error {
 	w.mu.Unlock()
 	select {
 	case <-w.stopped:
-		return nil
+		return w.ended
 	case <-ctx.Done():
 	}
 	w.cancelHandlers(ErrShutdown) // the caller's patience is over, whatever is left of the grace
 	select {
 	case <-w.stopped:
-		return nil
+		return w.ended
 	case <-time.After(stopLinger): // handlers that heed their context are given the time to say so
 	}
 	if ids := w.held.running(); len(ids) > 0 {
@@ -252,10 +249,13 @@ func (w *Worker) end() {
 	case <-w.settler.done:
 	case <-time.After(w.config.Lease):
 		// The database is gone, and what is not written by now may be others' to do again.
-		w.config.Logger.Warn("coppice: the worker stops without having written every outcome; those jobs run again when its lease is over")
 	}
 	w.stopUpkeep()
 	<-w.settler.done
+	if n := w.settler.left; n > 0 {
+		w.ended = fmt.Errorf("%w: %d jobs", ErrUnrecorded, n)
+		w.config.Logger.Warn("coppice: the worker stops without having written every outcome; those jobs run again when its lease is over", "jobs", n)
+	}
 	w.upkeep.Wait()
 	w.cancelHandlers(ErrShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)

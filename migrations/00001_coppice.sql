@@ -132,7 +132,7 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".results (
   round     integer NOT NULL,
   kind      text COLLATE "C" NOT NULL,
   child_key text COLLATE "C",
-  value     json    NOT NULL,
+  value     json,                      -- NULL: none; the row remembers the key of a child that has ended
   CONSTRAINT results_pkey PRIMARY KEY (parent_id, child_id)
 ) WITH (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,

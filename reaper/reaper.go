@@ -128,8 +128,8 @@ func (r *Reaper) run(name string, pass func(context.Context) error) {
 
 func (r *Reaper) rescue(ctx context.Context) error {
 	got, err := r.store.Rescue(ctx, rescueLimit)
-	if got.Retried+got.Buried+got.Workers > 0 {
-		r.config.Logger.Warn("coppice: took back the jobs of dead workers", "workers", got.Workers, "retried", got.Retried, "dead", got.Buried)
+	if got.Retried+got.DeadLettered+got.Workers > 0 {
+		r.config.Logger.Warn("coppice: took back the jobs of dead workers", "workers", got.Workers, "retried", got.Retried, "dead", got.DeadLettered)
 	}
 	if len(got.Woken) > 0 {
 		err = errors.Join(err, r.store.Notify(ctx, got.Woken))

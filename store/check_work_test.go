@@ -49,7 +49,7 @@ func TestCheckFindsNothingWhileTreesAreWorkedOff(t *testing.T) {
 	for size := 1; ; size++ {
 		got, err := f.Claim(ctx, store.ClaimRequest{
 			Worker: worker, Queue: "default", Limit: size,
-			Works: []string{"work", "roll"}, Rolls: []string{"roll"}, Promote: true,
+			WorkKinds: []string{"work", "roll"}, FinalizeKinds: []string{"roll"}, Promote: true,
 		})
 		require.NoError(t, err)
 		if len(got.Jobs) == 0 {

@@ -62,12 +62,12 @@ func (p Position) compare(q Position) int {
 
 // ClaimRequest says what to claim.
 type ClaimRequest struct {
-	Worker tree.WorkerID // who claims; gets nothing without a lease
-	Queue  string        // the one queue to claim from
-	Limit  int           // at most so many jobs, 1 or more
-	Works  []string      // kinds whose Work handler the worker has
-	Rolls  []string      // kinds whose Finalize handler it has
-	After  *Position     // start behind this place instead of at the front of the queue
+	Worker        tree.WorkerID // who claims; gets nothing without a lease
+	Queue         string        // the one queue to claim from
+	Limit         int           // at most so many jobs, 1 or more
+	WorkKinds     []string      // kinds whose Work handler the worker has
+	FinalizeKinds []string      // kinds whose Finalize handler it has
+	After         *Position     // start behind this place instead of at the front of the queue
 	// Promote first makes ready what has come due, at most Limit jobs and at least promoteFloor, and
 	// asks when the next will be.
 	Promote bool
@@ -164,7 +164,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 	steps = append(steps, step{
 		sql: s.claimSQL,
 		args: []any{
-			r.Queue, after.Priority, runAt, int64(after.ID), r.Works, r.Rolls, int32(r.Limit),
+			r.Queue, after.Priority, runAt, int64(after.ID), r.WorkKinds, r.FinalizeKinds, int32(r.Limit),
 			int64(r.Worker),
 		},
 		rows: func(rows pgx.Rows) error {

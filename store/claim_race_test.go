@@ -21,7 +21,7 @@ func singles(n int, options ...tree.Option) []*tree.Node {
 }
 
 func request(w tree.WorkerID, queue string, n int) store.ClaimRequest {
-	return store.ClaimRequest{Worker: w, Queue: queue, Limit: n, Works: []string{"task"}, Rolls: []string{"task"}}
+	return store.ClaimRequest{Worker: w, Queue: queue, Limit: n, WorkKinds: []string{"task"}, FinalizeKinds: []string{"task"}}
 }
 
 func TestTenWorkersClaimEachJobOnce(t *testing.T) {
@@ -92,7 +92,7 @@ func before(a, b store.Position) bool {
 func TestAJobIsNeverHeldTwiceWhileItGoesRound(t *testing.T) {
 	t.Parallel()
 	const workers, jobs = 8, 30
-	turns := rounds(200)
+	turns := rounds(100)
 	k := newKit(t)
 	s := k.onPool(workers)
 	k.insert(singles(jobs)...)

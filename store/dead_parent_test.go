@@ -56,7 +56,7 @@ func TestADeadParentCountsTheChildrenThatLivedOn(t *testing.T) {
 	require.Equal(t, [4]int{0, 4, 1, 1}, counters(row))
 	require.Equal(t, tree.Dead, row.State, "a dead parent wakes for nobody")
 	require.Empty(t, k.claim(w, "parents", 10))
-	kept, err := k.Results(t.Context(), ids[0], 0, 10)
+	kept, err := k.Results(t.Context(), ids[0], 0, 0, 10)
 	require.NoError(t, err)
 	require.Len(t, kept, 4, "results are kept for a restore")
 }

@@ -4,8 +4,8 @@ package store
 func StatementName(s *Store, sql string) string {
 	return map[string]string{
 		s.claimSQL: "claim", s.promoteSQL: "promote", s.nextDueSQL: "next due", s.lockSQL: "lock",
-		s.lockDeadSQL: "lock dead", s.completeSQL: "complete", s.completeTree: "complete in trees", s.burySQL: "bury",
-		s.rescheduleSQL: "reschedule", s.sql(insertOnceSQL): "insert at once", s.sql(resultsSQL): "results",
+		s.lockDeadSQL: "lock dead", s.completeSQL: "complete", s.completeTreeSQL: "complete in trees", s.deadLetterSQL: "dead letter",
+		s.rescheduleSQL: "reschedule", s.insertOnceSQL: "insert at once", s.sql(resultsSQL): "results",
 		s.sql(deadChildrenSQL): "dead children",
 	}[sql]
 }

@@ -69,7 +69,7 @@ func (s *Store) InsertTx(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserte
 	} else {
 		// A part of a plan that takes several statements must not stay behind: the caller may commit.
 		err = tx.guard(ctx, func(tx Tx) (err error) {
-			out, err = s.insertChunks(ctx, tx, plan)
+			out, err = s.insertChunks(ctx, tx, plan, nil)
 			return err
 		})
 	}
@@ -93,27 +93,31 @@ func insertText(with, id, parent, root, from, order string) string {
 	return with + `
 	INSERT INTO {s}.jobs (id, parent_id, root_id, state, run_at, pending, round, kind, args, queue, priority,
 		max_attempts, timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, backoff_factor, backoff_jitter,
-		dedup_key, child_key, tags, meta, keep_ms, on_dead, on_lost)
+		dedup_key, child_key, tags, meta, keep_ms, on_dead, on_lost, parent_round,
+		tolerate_count, tolerate_ratio)
 	SELECT ` + id + `, ` + parent + `, ` + root + `,
 		CASE WHEN n.children > 0 THEN 'waiting'
 			WHEN coalesce(n.delay_ms, 0) > 0 OR n.due_at > now() THEN 'scheduled' ELSE 'ready' END,
 		greatest(coalesce(n.due_at, now() + coalesce(n.delay_ms, 0) * interval '1 millisecond'), now()),
 		n.children, CASE WHEN n.finalizes THEN 1 ELSE 0 END, n.kind, n.args::json, n.queue, n.priority,
 		n.max_attempts, n.timeout_ms, n.max_age_ms, n.backoff_base_ms, n.backoff_cap_ms, n.backoff_factor,
-		n.backoff_jitter, n.dedup_key, n.child_key, n.tags::text[], n.meta::json, n.keep_ms, n.on_dead, n.on_lost
+		n.backoff_jitter, n.dedup_key, n.child_key, n.tags::text[], n.meta::json, n.keep_ms, n.on_dead, n.on_lost,
+		n.parent_round, n.tolerate_count, n.tolerate_ratio
 	FROM ` + from + ` unnest($1::integer[], $2::boolean[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[],
 		$8::timestamptz[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::real[],
 		$15::real[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::text[],
-		$23::bigint[], $24::bigint[], $25::bigint[])
+		$23::bigint[], $24::bigint[], $25::bigint[], $26::integer[], $27::integer[],
+		$28::real[])
 		WITH ORDINALITY AS n(children, finalizes, kind, args, queue, priority, delay_ms, due_at, max_attempts,
 			timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, backoff_factor, backoff_jitter, dedup_key,
-			child_key, tags, meta, keep_ms, on_dead, on_lost, id, parent, root, n)` + order
+			child_key, tags, meta, keep_ms, on_dead, on_lost, id, parent, root, parent_round, tolerate_count,
+			tolerate_ratio, n)` + order
 }
 
 // insertOnceSQL draws ids in the statement: parent and root are places in the plan, from 1. The ids are an
 // array looked into by place, not a join, so that no plan can make it quadratic.
 var insertOnceSQL = insertText(`WITH drawn AS MATERIALIZED (
-		SELECT array(SELECT nextval({seq}) FROM generate_series(1, $26::integer)) AS ids
+		SELECT array(SELECT nextval({seq}) FROM generate_series(1, $29::integer)) AS ids
 	), made AS (`, `d.ids[n.n]`, `d.ids[n.parent]`, `d.ids[n.root]`, `drawn d CROSS JOIN `,
 	` RETURNING 1) SELECT d.ids FROM drawn d`)
 
@@ -128,9 +132,9 @@ type querier interface {
 }
 
 func (s *Store) insertAtOnce(ctx context.Context, q querier, plan *tree.Plan) ([]Inserted, error) {
-	args := append(specArgs(plan, places(plan), nil), int32(len(plan.Specs)))
+	args := append(specArgs(plan, places(plan), nil, nil), int32(len(plan.Specs)))
 	var ids []int64
-	err := q.query(ctx, s.sql(insertOnceSQL), args, readIDs(&ids))
+	err := q.query(ctx, s.insertOnceSQL, args, readIDs(&ids))
 	if err != nil {
 		return nil, err
 	}
@@ -139,17 +143,17 @@ func (s *Store) insertAtOnce(ctx context.Context, q querier, plan *tree.Plan) ([
 
 func (s *Store) draw(ctx context.Context, q querier, n int) ([]int64, error) {
 	var ids []int64
-	err := q.query(ctx, s.sql(drawSQL), []any{int32(n)}, readIDs(&ids))
+	err := q.query(ctx, s.drawSQL, []any{int32(n)}, readIDs(&ids))
 	return ids, err
 }
 
-func (s *Store) insertChunks(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+func (s *Store) insertChunks(ctx context.Context, tx Tx, plan *tree.Plan, on *graft) ([]Inserted, error) {
 	ids, err := s.draw(ctx, tx, len(plan.Specs))
 	if err != nil {
 		return nil, err
 	}
 	for part := range slices.Chunk(places(plan), chunk) {
-		if err := tx.query(ctx, s.sql(insertKnownSQL), specArgs(plan, part, ids), drain); err != nil {
+		if err := tx.query(ctx, s.insertKnownSQL, specArgs(plan, part, ids, on), drain); err != nil {
 			return nil, err
 		}
 	}
@@ -177,16 +181,7 @@ func (s *Store) withConn(ctx context.Context, f func(querier) error) error {
 type connQuerier struct{ conn *pgx.Conn }
 
 func (c connQuerier) query(ctx context.Context, text string, args []any, read func(scanner) error) error {
-	rows, err := c.conn.Query(ctx, text, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	if err := read(rows); err != nil {
-		return err
-	}
-	rows.Close()
-	return rows.Err()
+	return queryPgx(ctx, c.conn, text, args, read)
 }
 
 // readIDs reads one row of one bigint[]; database/sql hands arrays over as text.

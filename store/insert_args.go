@@ -21,12 +21,20 @@ func places(plan *tree.Plan) []int {
 	return all
 }
 
+// graft says where the roots of a fan-out's plan go: under a job that exists.
+type graft struct {
+	parent int64
+	root   int64 // of the parent's tree
+	round  int32 // of the parent, that the children are made for
+}
+
 // specArgs turns the specs at some places of the plan into the array parameters of insertText. Without ids,
 // parents and roots are places in the plan, from 1; with ids, one for every spec of the plan, they are
-// ids.
-func specArgs(plan *tree.Plan, at []int, ids []int64) []any {
+// ids. A fan-out has ids and a graft.
+func specArgs(plan *tree.Plan, at []int, ids []int64, on *graft) []any {
 	id := make([]*int64, len(at))
 	parent, root := make([]*int64, len(at)), make([]int64, len(at))
+	round := make([]*int32, len(at))
 	for n, i := range at {
 		s := &plan.Specs[i]
 		if ids == nil {
@@ -40,6 +48,12 @@ func specArgs(plan *tree.Plan, at []int, ids []int64) []any {
 		id[n], root[n] = &ids[i], ids[s.Root]
 		if s.Parent >= 0 {
 			parent[n] = &ids[s.Parent]
+		}
+		if on != nil {
+			root[n] = on.root
+			if s.Parent < 0 {
+				parent[n], round[n] = &on.parent, &on.round
+			}
 		}
 	}
 	return []any{
@@ -73,7 +87,9 @@ func specArgs(plan *tree.Plan, at []int, ids []int64) []any {
 		each(plan, at, keepFor),
 		each(plan, at, func(s *tree.Spec) string { return string(s.OnDead) }),
 		each(plan, at, func(s *tree.Spec) string { return string(s.OnLost) }),
-		id, parent, root,
+		id, parent, root, round,
+		each(plan, at, func(s *tree.Spec) int32 { return int32(s.Tolerate) }),
+		each(plan, at, func(s *tree.Spec) float32 { return float32(s.TolerateRatio) }),
 	}
 }
 

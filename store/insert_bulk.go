@@ -16,7 +16,8 @@ func bulkColumns() []string {
 	return []string{
 		"id", "parent_id", "root_id", "state", "run_at", "created_at", "pending", "round", "kind", "args", "queue",
 		"priority", "max_attempts", "timeout_ms", "max_age_ms", "backoff_base_ms", "backoff_cap_ms",
-		"backoff_factor", "backoff_jitter", "child_key", "tags", "meta", "keep_ms", "on_dead", "on_lost",
+		"backoff_factor", "backoff_jitter", "child_key", "tags", "meta", "keep_ms", "on_dead", "on_lost", "parent_round",
+		"tolerate_count", "tolerate_ratio",
 	}
 }
 
@@ -24,15 +25,8 @@ func bulkColumns() []string {
 // are counted from the transaction's now, asked of the database.
 func (s *Store) insertBulk(ctx context.Context, plan *tree.Plan) ([]Inserted, error) {
 	var ids []int64
-	err := s.atomically(ctx, func(tx pgx.Tx) error {
-		var now time.Time
-		ids = ids[:0]
-		err := tx.QueryRow(ctx, s.sql(`SELECT now(), array(SELECT nextval({seq}) FROM generate_series(1, $1::integer))`),
-			int32(len(plan.Specs))).Scan(&now, &ids)
-		if err != nil {
-			return err
-		}
-		_, err = tx.CopyFrom(ctx, pgx.Identifier{s.schema, "jobs"}, bulkColumns(), &bulkRows{plan: plan, ids: ids, now: now})
+	err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
+		ids, err = s.copyIn(ctx, tx, plan, nil)
 		return err
 	})
 	if err != nil {
@@ -41,13 +35,26 @@ func (s *Store) insertBulk(ctx context.Context, plan *tree.Plan) ([]Inserted, er
 	return fresh(ids), nil
 }
 
+// copyIn draws ids and streams the plan in.
+func (s *Store) copyIn(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on *graft) (ids []int64, err error) {
+	var now time.Time
+	err = tx.QueryRow(ctx, s.sql(`SELECT now(), array(SELECT nextval({seq}) FROM generate_series(1, $1::integer))`),
+		int32(len(plan.Specs))).Scan(&now, &ids)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{s.schema, "jobs"}, bulkColumns(), &bulkRows{plan: plan, ids: ids, now: now, on: on})
+	return ids, err
+}
+
 // bulkRows feeds a plan to COPY, a row at a time into one buffer.
 type bulkRows struct {
 	plan *tree.Plan
 	ids  []int64
 	now  time.Time
+	on   *graft // nil: none
 	next int
-	row  [25]any
+	row  [28]any
 }
 
 // Next goes to the next row, if there is one.
@@ -82,6 +89,13 @@ func (b *bulkRows) Values() ([]any, error) {
 	r[0], r[1], r[2] = b.ids[i], nil, b.ids[s.Root]
 	if s.Parent >= 0 {
 		r[1] = b.ids[s.Parent]
+	}
+	r[25], r[26], r[27] = nil, int32(s.Tolerate), float32(s.TolerateRatio)
+	if b.on != nil {
+		r[2] = b.on.root
+		if s.Parent < 0 {
+			r[1], r[25] = b.on.parent, b.on.round
+		}
 	}
 	r[3], r[4], r[5], r[6], r[7] = string(state), runAt, b.now, int32(s.Children), round
 	r[8], r[9], r[10], r[11], r[12] = s.Kind, s.Args, s.Queue, int16(s.Priority), int32(s.MaxAttempts)

@@ -63,11 +63,13 @@ func TestOptionsAreStoredInTheirColumns(t *testing.T) {
 		verbatim(t, `{"a":"\u003c","b":""}`, string(row.Meta))
 		require.Equal(t, tree.Proceed, row.OnDead)
 		require.Equal(t, tree.LostDeadLetter, row.OnLost)
+		require.Equal(t, 3, row.TolerateCount)
+		require.InDelta(t, 0.7, row.TolerateRatio, 1e-6)
 	},
 		tree.Queue("media"), tree.Priority(-3), tree.MaxAttempts(7), tree.Timeout(2*time.Second), tree.MaxAge(time.Hour),
 		tree.WithBackoff(tree.Backoff{Base: 3 * time.Second, Jitter: 0.25}), tree.KeepFor(0),
 		tree.Tags(`q"b\c`, "{x,y}", "NULL", "木"), tree.Meta("b", ""), tree.Meta("a", "<"),
-		tree.OnDead(tree.Proceed), tree.OnLost(tree.LostDeadLetter))
+		tree.OnDead(tree.Proceed), tree.OnLost(tree.LostDeadLetter), tree.Tolerate(3), tree.TolerateRatio(0.7))
 }
 
 func TestNoTimeoutIsStoredAsSuch(t *testing.T) {

@@ -45,7 +45,7 @@ func (s *Store) insertKeyed(ctx context.Context, plan *tree.Plan, in func(func(T
 	for try := 1; ; try++ {
 		var out []Inserted
 		err := in(func(tx Tx) (err error) {
-			out, err = s.insertKeyedOnce(ctx, tx, plan)
+			out, err = s.insertKeyedOnce(ctx, tx, plan, nil)
 			return err
 		})
 		if err == nil {
@@ -60,14 +60,14 @@ func (s *Store) insertKeyed(ctx context.Context, plan *tree.Plan, in func(func(T
 	}
 }
 
-func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan) ([]Inserted, error) {
+func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan, on *graft) ([]Inserted, error) {
 	ids, err := s.draw(ctx, tx, len(plan.Specs))
 	if err != nil {
 		return nil, err
 	}
 	made := make(map[int64]struct{}, len(ids))
 	for part := range slices.Chunk(byKey(plan), chunk) {
-		if err := tx.query(ctx, s.sql(insertKeyedSQL), specArgs(plan, part, ids), readSet(made)); err != nil {
+		if err := tx.query(ctx, s.insertKeyedSQL, specArgs(plan, part, ids, on), readSet(made)); err != nil {
 			return nil, err
 		}
 	}
@@ -110,11 +110,14 @@ func byKey(plan *tree.Plan) []int {
 	return order
 }
 
+// holdersSQL reads by jobs_dedup, and locks nothing.
+const holdersSQL = `SELECT dedup_key, id FROM {s}.jobs WHERE dedup_key = ANY ($1::text[])`
+
 // holders finds the live jobs that hold the keys. A new statement sees what has committed since the insert
-// waited for it. By jobs_dedup; locks nothing.
+// waited for it.
 func (s *Store) holders(ctx context.Context, tx Tx, keys []string) (map[string]tree.ID, error) {
 	found := make(map[string]tree.ID, len(keys))
-	err := tx.query(ctx, s.sql(`SELECT dedup_key, id FROM {s}.jobs WHERE dedup_key = ANY ($1::text[])`), []any{keys},
+	err := tx.query(ctx, s.holdersSQL, []any{keys},
 		func(rows scanner) error {
 			for rows.Next() {
 				var key string

@@ -135,7 +135,7 @@ func sampler(n int, keys bool) []*tree.Node {
 		root.Add(
 			one(tree.Key(`k'"\{}`), tree.Priority(-32_768)),
 			one(tree.Key("NULL"), tree.Priority(32_767), tree.MaxAttempts(10_000)),
-			one().Add(),
+			one(tree.Tolerate(7), tree.TolerateRatio(0.1)).Add(),
 			one(tree.Queue("other"), tree.Tags("NULL", `a"b\c`, "{x,y}", " lead", "木 😀", "null", "'")).Add(one(keyed(tree.OnLost(tree.LostDeadLetter))...)),
 		)
 		nodes = append(nodes, root,

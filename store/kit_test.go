@@ -67,7 +67,7 @@ func (k *kit) onPool(n int) *store.Store {
 	return s
 }
 
-// rounds is how often a race is run: a tenth as often with -short.
+// rounds is how often a race is run: a tenth as often with -short. A change to what is raced deserves many more: -count.
 func rounds(n int) int {
 	if testing.Short() {
 		return n / 10
@@ -103,7 +103,7 @@ func (k *kit) insert(nodes ...*tree.Node) []tree.ID {
 func (k *kit) claim(w tree.WorkerID, queue string, n int) []store.Claim {
 	k.t.Helper()
 	got, err := k.Claim(k.t.Context(), store.ClaimRequest{
-		Worker: w, Queue: queue, Limit: n, Works: []string{"task"}, Rolls: []string{"task"}, Promote: true,
+		Worker: w, Queue: queue, Limit: n, WorkKinds: []string{"task"}, FinalizeKinds: []string{"task"}, Promote: true,
 	})
 	require.NoError(k.t, err)
 	return got.Jobs

@@ -60,7 +60,7 @@ func indexes() map[string][]string {
 		"lock dead":         {"dead_jobs_pkey"},
 		"complete":          {"jobs_pkey"},
 		"complete in trees": {"dead_jobs_pkey", "jobs_pkey", "results_pkey"},
-		"bury":              {"dead_jobs_pkey", "jobs_pkey"},
+		"dead letter":       {"dead_jobs_pkey", "jobs_pkey"},
 		"reschedule":        {"jobs_pkey"},
 		"insert at once":    nil,
 		"results":           {"results_pkey"},
@@ -130,7 +130,7 @@ func (k *kit) hotPath(w tree.WorkerID, queue string) [][]statement {
 		require.Empty(k.t, settled.Lost)
 		take()
 	}
-	_, err = s.Results(k.t.Context(), 101000, 5, 100)
+	_, err = s.Results(k.t.Context(), 101000, 0, 5, 100)
 	require.NoError(k.t, err)
 	_, err = s.DeadChildren(k.t.Context(), 101000, 101000, 5, 100)
 	require.NoError(k.t, err)
@@ -221,7 +221,7 @@ func TestASettleTouchesPagesByItsSizeAndNotByTheTables(t *testing.T) {
 		members bool
 		end     func(*store.Claim) store.Ending
 	}{
-		"complete": {false, completed}, "complete in trees": {true, completed}, "bury": {true, dead}, "reschedule": {true, failed},
+		"complete": {false, completed}, "complete in trees": {true, completed}, "dead letter": {true, dead}, "reschedule": {true, failed},
 	}
 	// Pages that a job may cost: the index and the row, the row's new place, and every index that has to
 	// know of it. The tables have more than a thousand pages, so that one scan a job would be far above.

@@ -34,7 +34,16 @@ func SQLTx(tx *sql.Tx) Tx { return sqlTx{tx} }
 type pgxTx struct{ tx pgx.Tx }
 
 func (t pgxTx) query(ctx context.Context, text string, args []any, read func(scanner) error) error {
-	rows, err := t.tx.Query(ctx, text, args...)
+	return queryPgx(ctx, t.tx, text, args, read)
+}
+
+// queryPgx runs a statement on a connection or in a transaction of pgx. The rows are closed before it looks for
+// their error, which is where pgx reports what failed on the way.
+func queryPgx(ctx context.Context, on interface {
+	Query(ctx context.Context, text string, args ...any) (pgx.Rows, error)
+}, text string, args []any, read func(scanner) error,
+) error {
+	rows, err := on.Query(ctx, text, args...)
 	if err != nil {
 		return err
 	}
@@ -118,7 +127,7 @@ func asText(types *pgtype.Map, a any) (any, error) {
 		oid = pgtype.Int8ArrayOID
 	case []int32, []*int32:
 		oid = pgtype.Int4ArrayOID
-	case []*float32:
+	case []float32, []*float32:
 		oid = pgtype.Float4ArrayOID
 	case []string, []*string:
 		oid = pgtype.TextArrayOID

@@ -20,36 +20,39 @@ func (s *Store) makeQueues(ctx context.Context, tx pgx.Tx, names []string) error
 	return err
 }
 
-// EnsureQueues makes the rows of queues that have none.
-func (s *Store) EnsureQueues(ctx context.Context, names []string) error {
-	err := s.atomically(ctx, func(tx pgx.Tx) error { return s.makeQueues(ctx, tx, names) })
-	if err != nil {
-		return fmt.Errorf("make queues: %w", err)
-	}
-	return nil
+// QueueSettings is what a queue's row says to its workers.
+type QueueSettings struct {
+	KeepHistory time.Duration // how long finished jobs are kept; zero: not at all
+	Paused      bool          // nothing is claimed from it
 }
 
-// HistoryRetentions answers how long each of the queues keeps finished jobs; zero: not at all. A queue without
-// a row, or with none set, has the default.
-func (s *Store) HistoryRetentions(ctx context.Context, names []string) (map[string]time.Duration, error) {
-	out := make(map[string]time.Duration, len(names))
+// Settings reads the settings of queues. A queue without a row has the defaults.
+func (s *Store) Settings(ctx context.Context, names []string) (map[string]QueueSettings, error) {
+	out := make(map[string]QueueSettings, len(names))
 	for _, n := range names {
-		out[n] = tree.DefaultHistoryRetention
+		out[n] = QueueSettings{KeepHistory: tree.DefaultHistoryRetention}
 	}
+	// By queues_pkey; locks nothing.
 	rows, err := s.pool.Query(ctx, s.sql(`
-		SELECT name, (extract(epoch FROM history_retention) * 1000)::bigint FROM {s}.queues
-		WHERE name = ANY ($1::text[]) AND history_retention IS NOT NULL`), names)
+		SELECT name, (extract(epoch FROM history_retention) * 1000)::bigint, paused_at IS NOT NULL FROM {s}.queues
+		WHERE name = ANY ($1::text[])`), names)
 	if err != nil {
-		return nil, fmt.Errorf("read retentions: %w", err)
+		return nil, fmt.Errorf("read queues: %w", err)
 	}
 	var name string
-	var ms int64
-	_, err = pgx.ForEachRow(rows, []any{&name, &ms}, func() error {
-		out[name] = time.Duration(ms) * time.Millisecond
+	var keepMillis *int64
+	var paused bool
+	_, err = pgx.ForEachRow(rows, []any{&name, &keepMillis, &paused}, func() error {
+		q := out[name]
+		q.Paused = paused
+		if keepMillis != nil {
+			q.KeepHistory = time.Duration(*keepMillis) * time.Millisecond
+		}
+		out[name] = q
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read retentions: %w", err)
+		return nil, fmt.Errorf("read queues: %w", err)
 	}
 	return out, nil
 }

@@ -13,10 +13,10 @@ import (
 
 // Rescued is what a rescue did.
 type Rescued struct {
-	Workers int      // whose lease was over and who have no jobs left
-	Retried int      // jobs that went back to their queue
-	Buried  int      // jobs that went to the dead-letter queue as lost
-	Woken   []string // queues in which something became ready
+	Workers      int      // whose lease was over and who have no jobs left
+	Retried      int      // jobs that went back to their queue
+	DeadLettered int      // jobs that went to the dead-letter queue as lost
+	Woken        []string // queues in which something became ready
 }
 
 // rescueWorkers bounds how many workers one rescue looks at.
@@ -62,8 +62,8 @@ func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
 	for _, id := range silent {
 		if err := s.rescueAll(ctx, tree.WorkerID(id), limit, &total); err != nil {
 			failed = append(failed, fmt.Errorf("rescue from worker %d: %w", id, err))
-			if ctx.Err() != nil {
-				break
+			if !Refused(err) && !CutOff(err) {
+				break // the database is away
 			}
 		}
 	}
@@ -101,9 +101,9 @@ func (s *Store) rescueAll(ctx context.Context, worker tree.WorkerID, limit int, 
 		}
 		total.Workers += one.Workers
 		total.Retried += one.Retried
-		total.Buried += one.Buried
+		total.DeadLettered += one.DeadLettered
 		total.Woken = append(total.Woken, one.Woken...)
-		if one.Workers > 0 || (left == nil && one.Retried+one.Buried == 0) {
+		if one.Workers > 0 || (left == nil && one.Retried+one.DeadLettered == 0) {
 			return nil
 		}
 	}
@@ -178,7 +178,7 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		{sql: s.lockSQL, args: []any{locked}},
 		{sql: s.lockDeadSQL, args: []any{parents}},
 		{sql: s.sql(`UPDATE {s}.jobs SET lost = lost + 1 WHERE id = ANY ($1::bigint[]) AND worker_id = $2::bigint`), args: []any{ids, int64(worker)}},
-		{sql: s.burySQL, args: buryArgs(worker, dead), rows: done.read},
+		{sql: s.deadLetterSQL, args: deadLetterArgs(worker, dead), rows: done.read},
 		{sql: s.rescheduleSQL, args: rescheduleArgs(worker, back), rows: done.read},
 	}
 	for _, st := range steps {
@@ -203,7 +203,7 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 			continue
 		}
 		if e.End == EndDead {
-			out.Buried++
+			out.DeadLettered++
 		} else {
 			out.Retried++
 		}

@@ -61,7 +61,7 @@ func TestAClaimThatCommitsBehindARescueIsTakenBackByTheNext(t *testing.T) {
 func TestARescueAndTheSettlesOfTheSilentWorkerEndEachAttemptOnce(t *testing.T) {
 	t.Parallel()
 	const rescuers = 3
-	times := rounds(40)
+	times := rounds(20)
 	k := newKit(t)
 	s, other := k.onPool(rescuers+2), k.worker()
 	k.watchReadiness()
@@ -91,7 +91,7 @@ func TestARescueAndTheSettlesOfTheSilentWorkerEndEachAttemptOnce(t *testing.T) {
 		})
 		taken := 0
 		for _, r := range rescued {
-			taken += r.Retried + r.Buried
+			taken += r.Retried + r.DeadLettered
 		}
 		lost := len(settled[0].Lost) + len(settled[1].Lost)
 		require.Equal(t, lost, taken, "what the worker lost, others have taken")

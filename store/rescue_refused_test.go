@@ -26,7 +26,7 @@ func TestAJobThatCannotBeRescuedHoldsUpNoOther(t *testing.T) {
 	got, err := k.Rescue(t.Context(), 100)
 	require.True(t, store.Refused(err), err)
 	require.ErrorContains(t, err, "dead_jobs_pkey")
-	require.Equal(t, 2, got.Buried)
+	require.Equal(t, 2, got.DeadLettered)
 	require.Equal(t, 1, got.Retried)
 	require.Equal(t, 1, got.Workers, "the first still has a job")
 	require.Equal(t, tree.Ready, k.job(other[0]).State)
@@ -34,7 +34,7 @@ func TestAJobThatCannotBeRescuedHoldsUpNoOther(t *testing.T) {
 	k.exec(`DELETE FROM coppice.dead_jobs WHERE id = $1`, int64(ids[1]))
 	got, err = k.Rescue(t.Context(), 100)
 	require.NoError(t, err)
-	require.Equal(t, 1, got.Buried)
+	require.Equal(t, 1, got.DeadLettered)
 	require.Equal(t, 1, got.Workers)
 }
 
@@ -44,7 +44,7 @@ func TestAWorkerWithoutALeaseClaimsNothing(t *testing.T) {
 	k.insert(tree.New(task{}))
 	w := k.worker()
 	ask := func() *store.Claimed {
-		got, err := k.Claim(t.Context(), store.ClaimRequest{Worker: w, Queue: tree.DefaultQueue, Limit: 1, Works: []string{"task"}, Promote: true})
+		got, err := k.Claim(t.Context(), store.ClaimRequest{Worker: w, Queue: tree.DefaultQueue, Limit: 1, WorkKinds: []string{"task"}, Promote: true})
 		require.NoError(t, err)
 		return got
 	}

@@ -17,11 +17,14 @@ type ResultRow struct {
 
 // resultsSQL walks results_pkey from its place on; locks nothing.
 const resultsSQL = `SELECT child_id, kind, coalesce(child_key, '') AS child_key, value FROM {s}.results
-	WHERE parent_id = $1::bigint AND child_id > $2::bigint ORDER BY child_id LIMIT $3::integer`
+	WHERE parent_id = $1::bigint AND child_id > $2::bigint AND value IS NOT NULL
+		AND ($3::integer = 0 OR round = $3::integer)
+	ORDER BY child_id LIMIT $4::integer`
 
-// Results reads a page of a parent's results in child order, behind the child after.
-func (s *Store) Results(ctx context.Context, parent, after tree.ID, limit int) ([]ResultRow, error) {
-	page, err := readRows[ResultRow](ctx, s, resultsSQL, int64(parent), int64(after), int32(limit))
+// Results reads a page of a parent's results in child order, behind the child after: those of the children that
+// were made for one round of the parent, or of all for round 0.
+func (s *Store) Results(ctx context.Context, parent tree.ID, round int, after tree.ID, limit int) ([]ResultRow, error) {
+	page, err := readRows[ResultRow](ctx, s, resultsSQL, int64(parent), int64(after), int32(round), int32(limit))
 	if err != nil {
 		return nil, fmt.Errorf("read results of job %d: %w", parent, err)
 	}

@@ -132,20 +132,20 @@ SELECT id, claim_seq, NULL::text FROM gone`
 const completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	INSERT INTO {s}.results (parent_id, child_id, round, kind, child_key, value)
 	SELECT parent_id, id, coalesce(parent_round, 1), kind, child_key, new_result
-	FROM gone WHERE parent_id IS NOT NULL AND new_result IS NOT NULL AND became = 'completed'
+	FROM gone WHERE parent_id IS NOT NULL AND (new_result IS NOT NULL OR child_key IS NOT NULL)
 ), used AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
 ), ` + parentsSQL + `
 SELECT id, claim_seq, NULL::text FROM gone
 UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
 
-// burySQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
-const burySQL = `WITH b AS (
+// deadLetterSQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
+const deadLetterSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
 		AS b(id, seq, new_reason, new_outcome, new_error, new_stack, new_fingerprint)
 ), gone AS (` + takeOut + `
 	RETURNING j.*, 'dead'::text AS became, b.new_reason, b.new_outcome, b.new_error, b.new_stack, b.new_fingerprint
-), buried AS (
+), dead_lettered AS (
 	INSERT INTO {s}.dead_jobs (` + jobColumns + `, worker_id, state, dedup_key, dropped_key, reason, error, fingerprint)
 	SELECT ` + jobColumns + `, worker_id, became, NULL, dedup_key, new_reason, new_error, new_fingerprint
 	FROM gone
@@ -215,10 +215,10 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 		steps = append(steps, step{sql: s.completeSQL, args: completeArgs(worker, alone), rows: done.read})
 	}
 	if len(members) > 0 {
-		steps = append(steps, step{sql: s.completeTree, args: completeArgs(worker, members), rows: done.read})
+		steps = append(steps, step{sql: s.completeTreeSQL, args: completeArgs(worker, members), rows: done.read})
 	}
 	if len(dead) > 0 {
-		steps = append(steps, step{sql: s.burySQL, args: buryArgs(worker, dead), rows: done.read})
+		steps = append(steps, step{sql: s.deadLetterSQL, args: deadLetterArgs(worker, dead), rows: done.read})
 	}
 	if len(back) > 0 {
 		steps = append(steps, step{sql: s.rescheduleSQL, args: rescheduleArgs(worker, back), rows: done.read})

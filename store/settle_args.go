@@ -50,7 +50,7 @@ func completeArgs(worker tree.WorkerID, endings []Ending) []any {
 	}
 }
 
-func buryArgs(worker tree.WorkerID, endings []Ending) []any {
+func deadLetterArgs(worker tree.WorkerID, endings []Ending) []any {
 	ids, seqs := fenceArgs(endings)
 	return []any{
 		ids, seqs, int64(worker),

@@ -37,7 +37,7 @@ func shuffled(rng *rand.Rand, claims []store.Claim) []store.Ending {
 func TestBatchesThatShareParentsNeverDeadlock(t *testing.T) {
 	t.Parallel()
 	const hands, parents, children = 6, 8, 12
-	times := rounds(100)
+	times := rounds(40)
 	k := newKit(t)
 	s, w := k.onPool(hands), k.worker()
 	k.watchReadiness()
@@ -78,7 +78,7 @@ func TestBatchesThatShareParentsNeverDeadlock(t *testing.T) {
 // whose first settle was taken for lost and was not.
 func TestSettlesOfOneBatchInTwoHandsEndEachJobOnce(t *testing.T) {
 	t.Parallel()
-	times := rounds(60)
+	times := rounds(30)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.watchReadiness()

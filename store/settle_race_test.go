@@ -56,7 +56,7 @@ func pairs(n int, options ...tree.Option) []*tree.Node {
 
 func TestTheLastTwoChildrenSettledAtOnceMakeTheirParentReadyOnce(t *testing.T) {
 	t.Parallel()
-	parents := rounds(1_000)
+	parents := rounds(400)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.insert(pairs(parents)...)
@@ -77,7 +77,7 @@ func TestTheLastTwoChildrenMayEndInEveryTwoWaysAtOnce(t *testing.T) {
 		"completed": completed, "dead": dead,
 		"cancelled": func(c *store.Claim) store.Ending { return ending(c, store.EndCancelled) },
 	}
-	each := rounds(40)
+	each := rounds(20)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.watchReadiness()
@@ -105,7 +105,7 @@ func TestTheLastTwoChildrenMayEndInEveryTwoWaysAtOnce(t *testing.T) {
 
 func TestFinalizersThatEndAtOnceMakeTheirOwnParentReadyOnce(t *testing.T) {
 	t.Parallel()
-	trees := rounds(200)
+	trees := rounds(80)
 	k := newKit(t)
 	s, w := k.onPool(4), k.worker()
 	roots := make([]*tree.Node, trees)
@@ -138,7 +138,7 @@ func TestFinalizersThatEndAtOnceMakeTheirOwnParentReadyOnce(t *testing.T) {
 // settle writes to the row that the other one's parent is.
 func TestFinalizersRaceTheLeavesOfTheirSiblings(t *testing.T) {
 	t.Parallel()
-	trees := rounds(200)
+	trees := rounds(80)
 	k := newKit(t)
 	s, w := k.onPool(3), k.worker()
 	roots := make([]*tree.Node, trees)
@@ -174,7 +174,7 @@ func TestFinalizersRaceTheLeavesOfTheirSiblings(t *testing.T) {
 func TestSixtyFourChildrenEndAtOnce(t *testing.T) {
 	t.Parallel()
 	const children = 64
-	times := rounds(100)
+	times := rounds(40)
 	ends := []func(*store.Claim) store.Ending{
 		completed, completed, dead, func(c *store.Claim) store.Ending { return ending(c, store.EndCancelled) },
 	}

@@ -19,18 +19,26 @@ const DefaultSchema = "coppice"
 // nothing that needs closing; the pool is its maker's.
 type Store struct {
 	pool   *pgxpool.Pool
-	schema string // as given
-	quoted string // as SQL
+	schema string            // as given
+	quoted string            // as SQL
+	names  *strings.Replacer // of what statements leave open
 
-	claimSQL      string
-	promoteSQL    string
-	nextDueSQL    string
-	lockSQL       string
-	lockDeadSQL   string
-	completeSQL   string // of jobs outside trees
-	completeTree  string // of members of trees
-	burySQL       string
-	rescheduleSQL string
+	// Statements of the hot paths, with their names filled in once.
+
+	claimSQL        string
+	promoteSQL      string
+	nextDueSQL      string
+	lockSQL         string
+	lockDeadSQL     string
+	completeSQL     string // of jobs outside trees
+	completeTreeSQL string // of members of trees
+	deadLetterSQL   string
+	rescheduleSQL   string
+	insertOnceSQL   string
+	insertKnownSQL  string
+	insertKeyedSQL  string
+	drawSQL         string
+	holdersSQL      string
 }
 
 // New makes a store on a pool. An empty schema is [DefaultSchema]; a name that cannot be one is refused.
@@ -45,15 +53,22 @@ func New(pool *pgxpool.Pool, schema string) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, schema: schema, quoted: pgx.Identifier{schema}.Sanitize()}
+	s.names = strings.NewReplacer("{s}", s.quoted,
+		"{seq}", literal(s.quoted+".job_ids")+"::regclass", "{workers}", literal(s.quoted+".worker_ids")+"::regclass")
 	s.claimSQL = s.sql(claimSQL)
 	s.promoteSQL = s.sql(promoteSQL)
 	s.nextDueSQL = s.sql(nextDueSQL)
 	s.lockSQL = s.sql(lockSQL)
 	s.lockDeadSQL = s.sql(lockDeadSQL)
 	s.completeSQL = s.sql(completeSQL)
-	s.completeTree = s.sql(completeTreeSQL)
-	s.burySQL = s.sql(burySQL)
+	s.completeTreeSQL = s.sql(completeTreeSQL)
+	s.deadLetterSQL = s.sql(deadLetterSQL)
 	s.rescheduleSQL = s.sql(rescheduleSQL)
+	s.insertOnceSQL = s.sql(insertOnceSQL)
+	s.insertKnownSQL = s.sql(insertKnownSQL)
+	s.insertKeyedSQL = s.sql(insertKeyedSQL)
+	s.drawSQL = s.sql(drawSQL)
+	s.holdersSQL = s.sql(holdersSQL)
 	return s, nil
 }
 
@@ -63,11 +78,9 @@ func (s *Store) Schema() string { return s.schema }
 // Pool returns the pool that the store runs on.
 func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
-// sql writes the store's schema into a statement, in place of {s}, and its
-// sequence of ids, as a regclass, in place of {seq}.
-func (s *Store) sql(text string) string {
-	return strings.NewReplacer("{seq}", literal(s.quoted+".job_ids")+"::regclass", "{workers}", literal(s.quoted+".worker_ids")+"::regclass", "{s}", s.quoted).Replace(text)
-}
+// sql fills in what a statement leaves open: {s} is the schema; {seq} and {workers} are the sequences of jobs'
+// and workers' ids, each as a regclass.
+func (s *Store) sql(text string) string { return s.names.Replace(text) }
 
 // millis is how durations travel to SQL.
 func millis(d time.Duration) int64 { return d.Milliseconds() }

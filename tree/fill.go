@@ -106,6 +106,12 @@ func (s *Spec) check() error {
 	if !s.OnDead.valid() {
 		return wrong("on dead", "%q is no dead-child policy; there are %q and %q", Clip(string(s.OnDead), 40), Wait, Proceed)
 	}
+	if s.Tolerate < 0 || s.Tolerate > MaxNodes {
+		return wrong("tolerate", "%d is outside 0 to %d", s.Tolerate, MaxNodes)
+	}
+	if !(s.TolerateRatio >= 0 && s.TolerateRatio <= 1) { // written so that NaN fails
+		return wrong("tolerate ratio", "%v is outside 0 to 1", s.TolerateRatio)
+	}
 	if !s.OnLost.valid() {
 		return wrong("on lost", "%q is no policy for lost jobs; there are %q and %q", Clip(string(s.OnLost), 40), LostRetry, LostDeadLetter)
 	}
@@ -151,7 +157,7 @@ func (s *Spec) checkWords() error {
 		}
 	}
 	if s.hasKey || s.ChildKey != "" {
-		if s.Parent < 0 {
+		if !s.child {
 			return wrong("key", "names a child among its siblings, and this node is a root; for one live job of a kind use tree.Dedup")
 		}
 		if err := checkName(s.ChildKey, MaxKeyBytes); err != nil {

@@ -78,5 +78,14 @@ func KeepFor(d time.Duration) Option { return func(s *Spec) { s.KeepFor = &d } }
 // OnDead says what the finalizer does about dead children. Default: [Wait].
 func OnDead(p DeadPolicy) Option { return func(s *Spec) { s.OnDead = p } }
 
+// Tolerate lets up to n dead children count as settled: 0 to [MaxNodes]. Default: 0. With more dead children the
+// finalizer waits as its policy says; with fewer it runs, and can list them. Of Tolerate and
+// [TolerateRatio] the more tolerant decides.
+func Tolerate(n int) Option { return func(s *Spec) { s.Tolerate = n } }
+
+// TolerateRatio lets up to the share x of all children be dead and count as settled: 0 to 1, kept to six digits.
+// Default: 0. The share is of all the children there are when the last of them settles.
+func TolerateRatio(x float64) Option { return func(s *Spec) { s.TolerateRatio = x } }
+
 // OnLost says what becomes of the job when its worker dies. Default: [LostRetry].
 func OnLost(p LostPolicy) Option { return func(s *Spec) { s.OnLost = p } }

@@ -23,7 +23,10 @@ func TestANodeWithoutOptionsHasTheDefaults(t *testing.T) {
 	require.Equal(t, -1, s.Parent)
 	require.Zero(t, s.Root)
 	require.False(t, s.Finalizes)
-	for _, unset := range []any{s.Children, s.Delay, s.DueAt, s.Timeout, s.MaxAge, s.Backoff, s.DedupKey, s.ChildKey, s.Tags, s.Meta, s.KeepFor} {
+	for _, unset := range []any{
+		s.Children, s.Delay, s.DueAt, s.Timeout, s.MaxAge, s.Backoff, s.DedupKey, s.ChildKey, s.Tags, s.Meta, s.KeepFor,
+		s.Tolerate, s.TolerateRatio,
+	} {
 		require.Zero(t, unset)
 	}
 }
@@ -110,6 +113,10 @@ func TestNumbersAndDurationsAreAcceptedUpToTheirLimits(t *testing.T) {
 		"shortest backoff":    tree.WithBackoff(tree.Backoff{Base: 1, Factor: 1, Cap: 1, Jitter: 1}),
 		"longest backoff":     tree.WithBackoff(tree.Backoff{Base: most, Factor: 100, Cap: most}),
 		"proceed":             tree.OnDead(tree.Proceed),
+		"tolerate none":       tree.Tolerate(0),
+		"tolerate most":       tree.Tolerate(tree.MaxNodes),
+		"tolerate no share":   tree.TolerateRatio(0),
+		"tolerate all":        tree.TolerateRatio(1),
 		"dead letter if lost": tree.OnLost(tree.LostDeadLetter),
 		"no tags":             tree.Tags(),
 	} {
@@ -163,6 +170,11 @@ func TestNumbersAndDurationsBeyondTheirLimitsAreRefused(t *testing.T) {
 		{backoff(0, 0, 0, math.Inf(-1)), "backoff", "jitter"},
 		{tree.OnDead("fail"), "on dead", `there are "wait" and "proceed"`},
 		{tree.OnDead(""), "on dead", "there are"},
+		{tree.Tolerate(-1), "tolerate", "-1 is outside 0 to 1000000"},
+		{tree.Tolerate(tree.MaxNodes + 1), "tolerate", "outside"},
+		{tree.TolerateRatio(-0.01), "tolerate ratio", "-0.01 is outside 0 to 1"},
+		{tree.TolerateRatio(1.01), "tolerate ratio", "outside"},
+		{tree.TolerateRatio(math.NaN()), "tolerate ratio", "NaN is outside"},
 		{tree.OnLost("ignore"), "on lost", `there are "retry" and "dead_letter"`},
 		{nil, "options", "one is nil"},
 	} {

@@ -13,13 +13,25 @@ import (
 type Plan struct {
 	Specs []Spec
 	Roots int // how many of Specs are roots
+	// FanOut: the roots are not roots of trees but children of a job that exists already.
+	FanOut bool
 }
 
 // NewPlan checks the nodes and everything below them and flattens them. Any node that breaks a limit,
 // stands in the forest twice or is its own ancestor makes the whole plan fail, with an [*InvalidError]
 // for the first such node; nodes are not changed and may be planned again.
 func NewPlan(nodes ...*Node) (*Plan, error) {
-	p := &Plan{Roots: len(nodes)}
+	return (&Plan{Roots: len(nodes)}).fill(MaxNodes, nodes)
+}
+
+// NewFanOut is [NewPlan] for nodes that are to become children of a job that exists: they may have keys, and
+// all of them are of one tree. There may be none.
+func NewFanOut(children ...*Node) (*Plan, error) {
+	return (&Plan{Roots: len(children), FanOut: true}).fill(MaxNodes, children)
+}
+
+// fill plans at most so many nodes.
+func (p *Plan) fill(most int, nodes []*Node) (*Plan, error) {
 	type frame struct {
 		node            *Node
 		parent, ordinal int
@@ -35,7 +47,7 @@ func NewPlan(nodes ...*Node) (*Plan, error) {
 		f := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
 		i := len(p.Specs)
-		p.Specs = append(p.Specs, Spec{Parent: f.parent, Root: i, ordinal: f.ordinal})
+		p.Specs = append(p.Specs, Spec{Parent: f.parent, Root: i, ordinal: f.ordinal, child: f.parent >= 0 || p.FanOut})
 		s := &p.Specs[i]
 		if f.parent >= 0 {
 			s.Root = p.Specs[f.parent].Root
@@ -48,8 +60,8 @@ func NewPlan(nodes ...*Node) (*Plan, error) {
 		}
 		seen[f.node] = struct{}{}
 		switch {
-		case i >= MaxNodes:
-			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", MaxNodes))
+		case i >= most:
+			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", most))
 		case f.depth >= MaxDepth:
 			return nil, p.invalid(i, "node", fmt.Sprintf("is deeper than the %d levels that one insert takes", MaxDepth))
 		}
@@ -100,7 +112,36 @@ func (p *Plan) checkKeys() error {
 
 // InTree reports whether spec i has a parent or children in the plan: such a node is inserted with its tree or not
 // at all.
-func (p *Plan) InTree(i int) bool { return p.Specs[i].Parent >= 0 || p.Specs[i].Children > 0 }
+func (p *Plan) InTree(i int) bool {
+	return p.FanOut || p.Specs[i].Parent >= 0 || p.Specs[i].Children > 0
+}
+
+// Without returns the plan less the roots at the given places, which must be roots and ascending, and everything
+// below them. Without any it returns the plan itself.
+func (p *Plan) Without(roots []int) *Plan {
+	if len(roots) == 0 {
+		return p
+	}
+	out := &Plan{Roots: p.Roots - len(roots), FanOut: p.FanOut}
+	moved := 0 // by how much what is kept moves up
+	skip := -1 // the root that is being left out
+	for i := range p.Specs {
+		s := p.Specs[i]
+		if len(roots) > 0 && roots[0] == i {
+			skip, roots = i, roots[1:]
+		}
+		if s.Root == skip {
+			moved++
+			continue
+		}
+		s.Root -= moved
+		if s.Parent >= 0 {
+			s.Parent -= moved
+		}
+		out.Specs = append(out.Specs, s)
+	}
+	return out
+}
 
 // checkDedupKeys refuses a tree in which a node's dedup key is that of an earlier node: the earlier one would
 // hold the key when the tree goes in. Of jobs outside trees the later one is a duplicate, which is fine.
@@ -126,8 +167,8 @@ func (p *Plan) checkDedupKeys() error {
 	return nil
 }
 
-// Path says where spec i stands, as errors name it: "root", or "root[2]" for the third of several roots,
-// then "/" and the index among its siblings for each level below.
+// Path says where spec i stands, as errors name it: "root", or "root[2]" for the third of several roots, or
+// "child[2]" for the third child of a fan-out, then "/" and the index among its siblings for each level below.
 func (p *Plan) Path(i int) string {
 	var steps []string
 	for p.Specs[i].Parent >= 0 {
@@ -135,7 +176,10 @@ func (p *Plan) Path(i int) string {
 		i = p.Specs[i].Parent
 	}
 	root := "root"
-	if p.Roots > 1 {
+	switch {
+	case p.FanOut:
+		root = fmt.Sprintf("child[%d]", p.Specs[i].ordinal)
+	case p.Roots > 1:
 		root = fmt.Sprintf("root[%d]", p.Specs[i].ordinal)
 	}
 	steps = append(steps, root)
@@ -150,4 +194,18 @@ func (p *Plan) Path(i int) string {
 
 func (p *Plan) invalid(i int, field, problem string) error {
 	return &InvalidError{Path: p.Path(i), Kind: Clip(p.Specs[i].Kind, MaxKindBytes), Field: field, Problem: problem}
+}
+
+// Queues lists the queues of the plan's jobs, each once, in the order in which they first come.
+func (p *Plan) Queues() []string {
+	seen := make(map[string]struct{}, 1)
+	var queues []string
+	for i := range p.Specs {
+		q := p.Specs[i].Queue
+		if _, ok := seen[q]; !ok {
+			seen[q] = struct{}{}
+			queues = append(queues, q)
+		}
+	}
+	return queues
 }

@@ -23,14 +23,20 @@ func TestAChainIsAcceptedDownToTheDepthLimit(t *testing.T) {
 	require.Equal(t, "root/0/0/0/0/0/.../0/0/0/0/0", got.Path)
 }
 
+// TestAForestIsAcceptedUpToTheNodeLimit does so with a limit that takes no minute to reach.
 func TestAForestIsAcceptedUpToTheNodeLimit(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("plans a million nodes")
-	}
-	// The refusal names the node behind a million that were accepted.
-	got := refused(t, leafNode().Add(leaves(tree.MaxNodes-1)...), leafNode())
-	require.Equal(t, "root[1]", got.Path)
+	require.Equal(t, 1_000_000, tree.MaxNodes)
+	const most = 1_000
+	roots := []*tree.Node{leafNode().Add(leaves(most - 2)...), leafNode(), leafNode()}
+	plan, err := tree.NewPlanOf(most, roots[:2]...)
+	require.NoError(t, err)
+	require.Len(t, plan.Specs, most)
+
+	_, err = tree.NewPlanOf(most, roots...)
+	var got *tree.InvalidError
+	require.ErrorAs(t, err, &got)
+	require.Equal(t, "root[2]", got.Path)
 	require.Equal(t, "node", got.Field)
-	require.Contains(t, got.Problem, "one more than the 1000000 jobs")
+	require.Contains(t, got.Problem, "one more than the 1000 jobs")
 }

@@ -11,13 +11,15 @@ const (
 	ReasonAgeSpent      Reason = "age_spent"      // the next retry would be past the job's max age
 	ReasonUndecodable   Reason = "undecodable"    // the args do not decode into the handler's type; bytes intact
 	ReasonBadResult     Reason = "bad_result"     // the result cannot be stored: too large, NUL, or not JSON
+	ReasonBadFanOut     Reason = "bad_fan_out"    // the children that the handler asked for cannot be inserted as they are
 	ReasonLost          Reason = "lost"           // workers died on it too often, or once where that is too often
 )
 
 // Reasons lists the catalogue.
 func Reasons() []Reason {
 	return []Reason{
-		ReasonFatal, ReasonAttemptsSpent, ReasonAgeSpent, ReasonUndecodable, ReasonBadResult, ReasonLost,
+		ReasonFatal, ReasonAttemptsSpent, ReasonAgeSpent, ReasonUndecodable, ReasonBadResult, ReasonBadFanOut,
+		ReasonLost,
 	}
 }
 
@@ -31,5 +33,6 @@ const (
 	OutcomePanic       Outcome = "panic"       // the handler panicked; its stack is kept
 	OutcomeUndecodable Outcome = "undecodable" // the args did not decode
 	OutcomeBadResult   Outcome = "bad_result"  // the result could not be stored
+	OutcomeBadFanOut   Outcome = "bad_fan_out" // the fan-out could not be made
 	OutcomeLost        Outcome = "lost"        // its worker died
 )

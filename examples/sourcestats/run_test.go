@@ -54,12 +54,12 @@ func TestATreeOfJobsCountsAsThePlainWalkDoes(t *testing.T) {
 func TestAFileThatIsGoneStopsTheRun(t *testing.T) {
 	t.Parallel()
 	client, root := newClient(t), sample(t)
-	_, err := sourcestats.Run(t.Context(), client, sourcestats.RunConfig{
-		Root: root,
-		Inserted: func(tree.ID, sourcestats.Counts) {
-			require.NoError(t, os.Remove(filepath.Join(root, "b", "one.go")))
-		},
-	})
+	node, _, err := sourcestats.Tree(root, 0)
+	require.NoError(t, err)
+	receipt, err := client.Insert(t.Context(), node)
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(filepath.Join(root, "b", "one.go"))) // before any worker could have read it
+	_, err = sourcestats.Resume(t.Context(), client, receipt.ID, sourcestats.RunConfig{})
 	var dead *sourcestats.DeadError
 	require.ErrorAs(t, err, &dead)
 	require.ErrorContains(t, err, "died: open "+filepath.Join(root, "b", "one.go")+": no such file or directory (coppice tree show 1)")

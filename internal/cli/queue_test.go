@@ -25,3 +25,22 @@ func TestQueueListShowsWhatIsInQueues(t *testing.T) {
 	require.Nil(t, queues[1].DeadSeconds)
 	require.InDelta(t, 7*24*3600, queues[1].HistorySeconds, 0)
 }
+
+func TestQueuePauseAndResumeSayWhatTheyDidAndKeepWhy(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.album()
+	require.Regexp(t, `^queue media paused; 1 ready, 1 running$`, lines(w.run("queue", "pause", "media", "--actor", "ann", "--reason", "storm").ok())[0])
+	require.Regexp(t, `UTC by ann$`, lines(w.run("queue", "list").ok())[1])
+	again := readJSON[switchJSON](w.run("queue", "pause", "media", "--json"))
+	require.Equal(t, switchJSON{Queue: "media", Paused: true, Ready: 1, Running: 1}, again)
+	require.Contains(t, w.run("queue", "resume", "media", "--actor", "bob").ok(), "queue media resumed")
+	require.Contains(t, w.run("queue", "resume", "media").ok(), "queue media was not paused")
+	require.Contains(t, w.run("queue", "resume", "unheard of").ok(), "was not paused; 0 ready")
+	require.Equal(t, 1, w.run("queue", "pause", " ").code)
+	require.Equal(t, 2, w.run("queue", "pause").code)
+	var audit string
+	require.NoError(t, w.Pool.QueryRow(t.Context(), `SELECT string_agg(actor || ' ' || coalesce(reason, '-') || ' ' || action, ', ' ORDER BY id)
+		FROM `+w.Schema+`.audit`).Scan(&audit))
+	require.Equal(t, "ann storm queue_pause, bob - queue_resume", audit)
+}

@@ -1,0 +1,156 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/coppicehq/coppice/tree"
+)
+
+// FannedOut is what a fan-out did.
+type FannedOut struct {
+	// Lost: the fence had been passed, and nothing was written.
+	Lost bool
+	// Made is how many children there are now that were not there before.
+	Made int
+	// Found is how many of the children there were already, by their keys.
+	Found int
+	// Woken are the queues in which something became ready: those of the children, and the parent's own when it
+	// has nothing to wait for. Ascending.
+	Woken []string
+}
+
+// DeadChildError refuses a fan-out because one of its children, by its key, is in the dead-letter queue: neither
+// is it there to be waited for, nor may another take its place.
+type DeadChildError struct {
+	Key string
+	ID  tree.ID // the dead letter
+}
+
+func (e *DeadChildError) Error() string {
+	return fmt.Sprintf("coppice: child key %q is that of dead letter %d; retry or delete that one, or use another key", e.Key, e.ID)
+}
+
+// FanOut ends an attempt by giving its job children to wait for: in one transaction the children are inserted,
+// and the job waits for them, in a new round with a new budget of attempts, or is ready at once if there
+// are none. A child whose key one of the job's children has already is not made again, also when that one
+// has ended. Errors: [*DeadChildError]; [*DuplicateError] for a dedup key that is held; nothing is written
+// then, and the claim stands.
+//
+// Locks: the job's row, then the rows it makes, which have higher ids, and their unique keys in ascending order.
+func (s *Store) FanOut(ctx context.Context, worker tree.WorkerID, f Fence, plan *tree.Plan) (*FannedOut, error) {
+	for try := 1; ; try++ {
+		var out *FannedOut
+		err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
+			out, err = s.fanOut(ctx, tx, worker, f, plan)
+			return err
+		})
+		if err == nil {
+			return out, nil
+		}
+		if try >= keyTries || !errors.Is(err, errKeyFreed) {
+			return nil, fmt.Errorf("fan out from job %d: %w", f.ID, err)
+		}
+		if err := pause(ctx, min(try, 6)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f Fence, plan *tree.Plan) (*FannedOut, error) {
+	on := graft{parent: int64(f.ID)}
+	var queue string
+	// By jobs_pkey.
+	err := tx.QueryRow(ctx, s.sql(`
+		SELECT root_id, round + 1, queue FROM {s}.jobs
+		WHERE id = $1::bigint AND claim_seq = $2::bigint AND worker_id = $3::bigint FOR UPDATE`),
+		int64(f.ID), f.Seq, int64(worker)).Scan(&on.root, &on.round, &queue)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return &FannedOut{Lost: true}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	there, err := s.childrenThere(ctx, tx, on, plan)
+	if err != nil {
+		return nil, err
+	}
+	rest := plan.Without(there)
+	if err := s.insertGraft(ctx, tx, rest, &on); err != nil {
+		return nil, err
+	}
+	// Every child has settled when a finalizer runs, and a job that works has none, so what is pending now is
+	// what was made.
+	var state tree.State
+	err = tx.QueryRow(ctx, s.sql(`
+		UPDATE {s}.jobs SET worker_id = NULL, round = $2::integer, attempt = 0, pending = pending + $3::integer,
+			state = CASE WHEN pending + $3::integer > 0 THEN 'waiting' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END
+		WHERE id = $1::bigint RETURNING state`), on.parent, on.round, int32(rest.Roots)).Scan(&state)
+	if err != nil {
+		return nil, err
+	}
+	out := &FannedOut{Made: rest.Roots, Found: len(there), Woken: rest.Queues()}
+	if state != tree.Waiting {
+		out.Woken = []string{queue}
+	}
+	return out, nil
+}
+
+// insertGraft inserts the children by the way that suits their number and keys.
+func (s *Store) insertGraft(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on *graft) (err error) {
+	switch {
+	case len(plan.Specs) == 0:
+	case hasDedup(plan):
+		_, err = s.insertKeyedOnce(ctx, pgxTx{tx}, plan, on)
+	case len(plan.Specs) >= bulk:
+		_, err = s.copyIn(ctx, tx, plan, on)
+	default:
+		_, err = s.insertChunks(ctx, pgxTx{tx}, plan, on)
+	}
+	return err
+}
+
+// childrenThere finds the children of the plan, by place, whose keys children of the parent have already. A
+// finalizer that runs has no live children, and those that ended are remembered in results (results_pkey)
+// or are dead letters (dead_jobs_tree).
+func (s *Store) childrenThere(ctx context.Context, tx pgx.Tx, on graft, plan *tree.Plan) ([]int, error) {
+	at := map[string]int{}
+	var keys []string
+	for i := range plan.Specs {
+		if spec := &plan.Specs[i]; spec.Parent < 0 && spec.ChildKey != "" {
+			at[spec.ChildKey] = i
+			keys = append(keys, spec.ChildKey)
+		}
+	}
+	if len(keys) == 0 || on.round == 1 {
+		return nil, nil
+	}
+	rows, err := tx.Query(ctx, s.sql(`
+		SELECT child_key, 0 FROM {s}.results WHERE parent_id = $1::bigint AND child_key = ANY ($3::text[])
+		UNION ALL
+		SELECT child_key, id FROM {s}.dead_jobs
+		WHERE root_id = $2::bigint AND parent_id = $1::bigint AND child_key = ANY ($3::text[])`),
+		on.parent, on.root, keys)
+	if err != nil {
+		return nil, err
+	}
+	there := map[int]struct{}{}
+	var key string
+	var dead int64
+	_, err = pgx.ForEachRow(rows, []any{&key, &dead}, func() error {
+		if dead != 0 {
+			return &DeadChildError{Key: key, ID: tree.ID(dead)}
+		}
+		there[at[key]] = struct{}{}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(there)), nil
+}
