@@ -16,6 +16,7 @@ import (
 	"github.com/coppicehq/coppice/engine"
 	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/reaper"
+	"github.com/coppicehq/coppice/tree"
 )
 
 // process is a worker in a process of its own.
@@ -43,6 +44,27 @@ func spawn(t *testing.T, url string) *process {
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	_ = p.cmd.Wait()
+}
+
+func TestAHandlerThatEndsItsProcessCostsItsWorkersJobsAnAttempt(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	_, err := db.Pool.Exec(t.Context(), runsTable)
+	require.NoError(t, err)
+	client, err := engine.NewClient(db.Pool, engine.ClientConfig{})
+	require.NoError(t, err)
+	r, err := client.Insert(t.Context(), tree.New(sum{}, patient(tree.Meta("leaves", "4"))...).Add(
+		tree.New(bomb{}), tree.New(leaf{}, patient()...), tree.New(leaf{}, patient()...), tree.New(leaf{}, patient()...)))
+	require.NoError(t, err)
+	first := spawn(t, db.URL)
+	require.ErrorContains(t, first.cmd.Wait(), "exit status 3")
+	spawn(t, db.URL)
+	reap, err := reaper.New(client.Store(), reaper.Config{Rescue: "@every 1s"})
+	require.NoError(t, err)
+	require.NoError(t, reap.Start())
+	defer func() { require.NoError(t, reap.Stop(context.Background())) }()
+	drained(t, db.Pool, client.Store(), len(r.IDs), time.Minute)
+	require.Equal(t, 2, number(t, db.Pool, `SELECT attempt FROM coppice.history WHERE kind = 'bomb'`))
 }
 
 func TestEveryTreeEndsOnceThoughItsWorkersAreKilledAndFrozen(t *testing.T) {

@@ -23,6 +23,11 @@ type leaf struct{ Micros int }
 
 func (leaf) Kind() string { return "leaf" }
 
+// bomb ends its process on the first attempt.
+type bomb struct{}
+
+func (bomb) Kind() string { return "bomb" }
+
 // sum adds up what its children gave.
 type sum struct{}
 
@@ -46,6 +51,12 @@ func sums(pool *pgxpool.Pool) *engine.Registry {
 		case <-ctx.Done():
 			return 0, context.Cause(ctx)
 		case <-time.After(time.Duration(job.Args.Micros) * time.Microsecond):
+		}
+		return 1, nil
+	})
+	engine.MustWork(reg, func(_ context.Context, job *engine.Job[bomb]) (int, error) {
+		if job.Attempt == 1 {
+			os.Exit(3)
 		}
 		return 1, nil
 	})
