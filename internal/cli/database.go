@@ -3,8 +3,9 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
+	"io/fs"
 	"strings"
 	"time"
 
@@ -72,7 +73,7 @@ func (a *App) connect(ctx context.Context, g *globals) (*database, error) {
 	if url == "" {
 		server, err := pglocal.Start(ctx, a.local())
 		if err != nil {
-			return nil, fmt.Errorf("start the private PostgreSQL (no --database-url or %s is given): %w", databaseEnv, err)
+			return nil, noServer(fmt.Errorf("start the private PostgreSQL (no --database-url or %s is given): %w", databaseEnv, err))
 		}
 		db.server, url = server, server.URL()
 	}
@@ -82,6 +83,15 @@ func (a *App) connect(ctx context.Context, g *globals) (*database, error) {
 		return nil, err
 	}
 	return db, nil
+}
+
+// noServer is why the private server does not run. Where its folder is the reason, another will do.
+func noServer(err error) error {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return &databaseError{err, "set " + cacheEnv + " to a folder that you may write to"}
+	}
+	return &databaseError{err: err}
 }
 
 func connectPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
@@ -108,13 +118,16 @@ func connectPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
 type unreachable struct{ err error }
 
 func (u unreachable) Error() string {
-	var said []string
+	said := ""
 	for line := range strings.Lines(u.err.Error()) {
-		if line = strings.TrimSpace(line); !slices.Contains(said, line) {
-			said = append(said, line)
+		switch line = strings.TrimSpace(line); {
+		case said == "", strings.HasSuffix(said, ":"):
+			said = strings.TrimPrefix(said+" "+line, " ")
+		case !strings.Contains(said, line):
+			said += "; " + line
 		}
 	}
-	return strings.Join(said, " ")
+	return said
 }
 
 func (u unreachable) Unwrap() error { return u.err }

@@ -30,7 +30,7 @@ downloaded.`,
 			}
 			server, err := pglocal.StartDetached(ctx, a.local())
 			if err != nil {
-				return err
+				return noServer(err)
 			}
 			db := &database{schema: schema, server: server}
 			defer db.close(ctx)

@@ -167,7 +167,10 @@ func (d *demo) judge(ctx context.Context, report sourcestats.Report, failed erro
 	}
 	tally, err := d.store.TreeTally(ctx, d.root)
 	if err != nil {
-		return report.FolderStats, errors.Join(failed, err)
+		if failed == nil {
+			failed = err // else it is the cause of this one too
+		}
+		return report.FolderStats, fmt.Errorf("%w; coppice demo --resume %d goes on with what is left", failed, d.root)
 	}
 	d.said.tallied(d.root, d.queue, tally)
 	if failed != nil {

@@ -44,7 +44,9 @@ func (f folder) connURL(a address, database string) (string, error) {
 	u := url.URL{Scheme: "postgres", Path: "/" + database}
 	if a.socket != "" {
 		u.User = url.User(superuser)
-		u.RawQuery = url.Values{"host": {a.socket}, "port": {strconv.Itoa(a.port)}}.Encode()
+		query := url.Values{"host": {a.socket}, "port": {strconv.Itoa(a.port)}}.Encode()
+		// Neither pgx nor libpq reads a plus as a space. What was a plus is encoded by now.
+		u.RawQuery = strings.ReplaceAll(query, "+", "%20")
 		return u.String(), nil
 	}
 	password, err := f.readPassword()

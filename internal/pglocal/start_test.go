@@ -65,6 +65,15 @@ func asScalar(query string) string {
 	return query
 }
 
+func TestAnyFolderWillDo(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"my cache", "a+b", "50%20 \"ü\" 木's"} {
+		s := start(t, pglocal.Options{Folder: filepath.Join(testFolder(t), name)})
+		require.Equal(t, "1", ask(t, s.URL(), "SELECT '1'"), name)
+		require.NoError(t, s.Close(t.Context()), name)
+	}
+}
+
 func TestUnsafeIsAClusterOfItsOwn(t *testing.T) {
 	t.Parallel()
 	o := pglocal.Options{Folder: testFolder(t)}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -118,7 +119,7 @@ func adminConfig(server string) (pgtestdb.Config, error) {
 		User:       url.User(config.User).String(),
 		Password:   url.User(config.Password).String(),
 		Database:   url.PathEscape(config.Database),
-		Options:    options.Encode(),
+		Options:    strings.ReplaceAll(options.Encode(), "+", "%20"), // pgx reads no plus as a space
 	}, nil
 }
 
