@@ -74,7 +74,7 @@ func TestEveryTreeEndsOnceThoughItsWorkersAreKilledAndFrozen(t *testing.T) {
 	require.NoError(t, err)
 	client, err := engine.NewClient(db.Pool, engine.ClientConfig{})
 	require.NoError(t, err)
-	rounds := either(6, 40)
+	rounds := either(3, 40)
 	jobs := 0
 	for range rounds {
 		for _, n := range []struct{ depth, width int }{{30, 4}, {1, 300}, {4, 30}, {1, 1}} {
@@ -91,7 +91,7 @@ func TestEveryTreeEndsOnceThoughItsWorkersAreKilledAndFrozen(t *testing.T) {
 	workers := []*process{spawn(t, db.URL), spawn(t, db.URL)}
 	for round := range rounds {
 		n := rand.IntN(2)
-		<-time.After(time.Duration(300+rand.IntN(500)) * time.Millisecond)
+		<-time.After(time.Duration(300+rand.IntN(300)) * time.Millisecond)
 		if round%3 == 2 { // past the lease and back
 			require.NoError(t, workers[n].cmd.Process.Signal(syscall.SIGSTOP))
 			<-time.After(2500 * time.Millisecond)

@@ -36,7 +36,7 @@ func newServer(t *testing.T) *server {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "pg") //nolint:usetesting // short, to leave room for the socket's name
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(folder, 0o755))
+	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account
 	s := &server{t: t, options: pglocal.Options{Folder: folder, Force: true}}
 	t.Cleanup(func() {
 		require.NoError(t, pglocal.Stop(context.Background(), s.options))
@@ -62,15 +62,14 @@ func (s *server) end(how syscall.Signal) {
 	require.True(s.t, waitFor(30*time.Second, func() bool { return syscall.Kill(s.up.Info().PID, 0) == syscall.ESRCH }), "the server goes on")
 }
 
-// load inserts keyed trees from several goroutines, each again until it is known to be there, until stop is called,
-// which answers how many jobs there are.
+// load inserts keyed trees from several goroutines, each again until it is known to be there, until end is called.
 type load struct {
 	jobs, repeats atomic.Int64
 	wg            sync.WaitGroup
 	stop          context.CancelFunc
 }
 
-func insertUntilStopped(t *testing.T, client *engine.Client, every time.Duration, micros int) *load {
+func insertUntilStopped(t *testing.T, client *engine.Client, pool *pgxpool.Pool, every time.Duration, micros int) *load {
 	t.Helper()
 	l := &load{}
 	ctx, stop := context.WithCancel(context.Background())
@@ -78,7 +77,8 @@ func insertUntilStopped(t *testing.T, client *engine.Client, every time.Duration
 	for p := range 2 {
 		l.wg.Go(func() {
 			for n := 0; ctx.Err() == nil; n++ {
-				node := wood(1+rand.IntN(4), 1+rand.IntN(20), micros, fmt.Sprintf("%d/%d", p, n))
+				key, depth, width := fmt.Sprintf("%d/%d", p, n), 1+rand.IntN(4), 1+rand.IntN(20)
+				node := wood(depth, width, micros, key)
 				for {
 					limited, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 					r, err := client.Insert(limited, node)
@@ -89,6 +89,12 @@ func insertUntilStopped(t *testing.T, client *engine.Client, every time.Duration
 					}
 					l.repeats.Add(1)
 					<-time.After(20 * time.Millisecond)
+					// A key guards a live tree alone, and this one may have been made, and have ended, by now.
+					if number(t, pool, `SELECT count(*) FROM (SELECT dedup_key FROM coppice.jobs UNION ALL SELECT dedup_key FROM coppice.history) j
+						WHERE dedup_key = $1`, key) > 0 {
+						l.jobs.Add(int64(depth * (width + 1)))
+						break
+					}
 				}
 				<-time.After(every)
 			}
@@ -146,12 +152,12 @@ func TestNothingIsLostWhenTheServerStopsAndCrashes(t *testing.T) {
 	require.NoError(t, err)
 
 	r := newRig(t, url, engine.WorkerConfig{Lease: 3 * time.Second, Queues: map[string]engine.QueueConfig{tree.DefaultQueue: {MaxRunning: 20}}})
-	inserts := insertUntilStopped(t, r.client, 5*time.Millisecond, 1_000)
+	inserts := insertUntilStopped(t, r.client, watch, 5*time.Millisecond, 1_000)
 	signals := []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL}
-	restarts := either(3, 12)
+	restarts := either(2, 12)
 	for n := range restarts {
 		<-time.After(time.Duration(500+rand.IntN(1000)) * time.Millisecond)
-		s.end(signals[n%3])
+		s.end(signals[(n+1)%3])
 		if n%5 == 4 {
 			<-time.After(4 * time.Second) // longer than the lease
 		}
@@ -178,9 +184,9 @@ func TestNothingIsLostWhenConnectionsAreCutAtRandom(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = admin.Close(context.Background()) }()
 	r := newRig(t, db.URL, engine.WorkerConfig{Lease: 3 * time.Second, Queues: map[string]engine.QueueConfig{tree.DefaultQueue: {MaxRunning: 20}}})
-	inserts := insertUntilStopped(t, r.client, 5*time.Millisecond, 500)
+	inserts := insertUntilStopped(t, r.client, db.Pool, 5*time.Millisecond, 500)
 	cuts := 0
-	for end := time.Now().Add(either(4*time.Second, time.Minute)); time.Now().Before(end); <-time.After(time.Duration(rand.IntN(100)) * time.Millisecond) {
+	for end := time.Now().Add(either(2*time.Second, time.Minute)); time.Now().Before(end); <-time.After(time.Duration(rand.IntN(100)) * time.Millisecond) {
 		tag, err := admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
 			WHERE datname = $1 AND pid <> pg_backend_pid() AND application_name = '' ORDER BY random() LIMIT 1) p`, db.Name)
 		require.NoError(t, err)
@@ -192,4 +198,38 @@ func TestNothingIsLostWhenConnectionsAreCutAtRandom(t *testing.T) {
 	t.Logf("%d cuts, %d jobs, %d inserts repeated, %d attempts that ran again, log %v", cuts, inserts.jobs.Load(), inserts.repeats.Load(),
 		number(t, db.Pool, `SELECT count(*) - count(DISTINCT job) FROM runs`), by)
 	db.AssertNoDeadlocks(t)
+}
+
+func TestAWorkerGoesOnOnceItCanConnectAgain(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	_, err := db.Pool.Exec(t.Context(), runsTable)
+	require.NoError(t, err)
+	admin, err := pgx.Connect(t.Context(), db.Admin)
+	require.NoError(t, err)
+	defer func() { _ = admin.Close(context.Background()) }()
+	limit := func(n int) {
+		_, err := admin.Exec(t.Context(), fmt.Sprintf(`ALTER DATABASE %s CONNECTION LIMIT %d`, pgx.Identifier{db.Name}.Sanitize(), n))
+		require.NoError(t, err)
+		_, err = admin.Exec(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1 AND pid <> pg_backend_pid()`, db.Name)
+		require.NoError(t, err)
+	}
+	queues := map[string]engine.QueueConfig{tree.DefaultQueue: {MaxRunning: 20}}
+	for n := range 30 {
+		queues[fmt.Sprint("idle", n)] = engine.QueueConfig{}
+	}
+	r := newRig(t, db.URL, engine.WorkerConfig{Lease: 3 * time.Second, PollInterval: 50 * time.Millisecond, Queues: queues})
+	inserts := insertUntilStopped(t, r.client, db.Pool, 20*time.Millisecond, 500)
+	for range either(1, 4) {
+		<-time.After(500 * time.Millisecond)
+		limit(0)
+		<-time.After(either(time.Second, 5*time.Second))
+		limit(-1)
+	}
+	inserts.end()
+	drained(t, db.Pool, r.client.Store(), int(inserts.jobs.Load()), 30*time.Second)
+	_, by := r.log.lines()
+	t.Logf("%d jobs, log %v", inserts.jobs.Load(), by)
+	require.LessOrEqual(t, by["coppice: claim failed; trying again"], 2, "thirty-one queues, one line in half a minute")
+	require.LessOrEqual(t, by["coppice: outcomes not written yet; trying again"], 2)
 }
