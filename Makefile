@@ -24,6 +24,9 @@ cover: ## run the tests and print the coverage of each package
 	go test -timeout 20m -p $(PARALLEL) -coverpkg=./... -coverprofile=coverage.out ./...
 	go tool cover -func=coverage.out | tail -1
 
+chaos: ## kill, freeze, cut off and starve workers and the server, for a few minutes
+	COPPICE_CHAOS=1 go test -count 1 -v -timeout 15m ./internal/chaos
+
 bench: ## run the benchmarks, with their memory
 	go test -run '^$$' -bench . -benchmem -timeout 30m -p 1 ./...
 
@@ -59,4 +62,4 @@ $(GOLANGCI):
 	mv $(TOOLS)/install/golangci-lint $@
 	rmdir $(TOOLS)/install
 
-.PHONY: help test test-short test-versions test-pgbouncer cover bench readme-check build fmt vet lint clean
+.PHONY: help test test-short test-versions test-pgbouncer cover chaos bench readme-check build fmt vet lint clean

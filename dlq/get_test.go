@@ -28,7 +28,7 @@ func (f *fixture) fail(end store.Ending) tree.ID {
 	})
 	require.NoError(f.t, err)
 	claimed, err := f.store.Claim(f.t.Context(), store.ClaimRequest{
-		Worker: w, Queue: "default", Limit: 1, WorkKinds: []string{"odd"},
+		WorkerID: w, Queue: "default", Limit: 1, WorkKinds: []string{"odd"},
 	})
 	require.NoError(f.t, err)
 	require.Len(f.t, claimed.Jobs, 1)
@@ -69,8 +69,8 @@ func TestADeadLetterIsReadWholeWithItsAttempts(t *testing.T) {
 	entries, _, err := f.List(t.Context(), dlq.Filter{Reason: tree.ReasonFatal, Text: "NO HOPE"}, dlq.Page{})
 	require.NoError(t, err)
 	require.Len(t, entries, 1)
-	require.Equal(t, got.Worker, entries[0].Worker)
-	require.NotZero(t, got.Worker, "it says who ran it last")
+	require.Equal(t, got.WorkerID, entries[0].WorkerID)
+	require.NotZero(t, got.WorkerID, "it says who ran it last")
 	require.InDelta(t, got.DeadFor, entries[0].DeadFor, float64(time.Minute))
 }
 

@@ -38,8 +38,8 @@ func TestTenThousandThatDiedTogetherAreVisitedOnceEach(t *testing.T) {
 	}{
 		"all":        {dlq.Filter{}, all},
 		"of a queue": {dlq.Filter{Queue: "even"}, even},
-		"of a tree":  {dlq.Filter{Tree: 1}, all},
-		"of both":    {dlq.Filter{Tree: 1, Queue: "even"}, even},
+		"of a tree":  {dlq.Filter{RootID: 1}, all},
+		"of both":    {dlq.Filter{RootID: 1, Queue: "even"}, even},
 	} {
 		require.Equal(t, c.want, f.walk(c.filter, dlq.Page{Limit: 777, OldestFirst: true}), name)
 		newest := f.walk(c.filter, dlq.Page{Limit: 1000})
@@ -83,12 +83,12 @@ func TestEntriesShowWhatDiedAndWhy(t *testing.T) {
 	e := got[1]
 	require.InDelta(t, 3*time.Hour, e.DeadFor, float64(time.Minute))
 	require.Equal(t, dlq.Entry{
-		ID: 2, Root: 1, Parent: 1, Kind: "k2", Queue: "q2", Reason: tree.ReasonLost, Error: "gone", FailedAt: e.FailedAt,
-		DeadFor: e.DeadFor, Attempt: 3, MaxAttempts: 4, Lost: 2, Worker: 8, CreatedAt: at.In(e.CreatedAt.Location()), DroppedKey: "d",
+		ID: 2, RootID: 1, ParentID: 1, Kind: "k2", Queue: "q2", Reason: tree.ReasonLost, Error: "gone", FailedAt: e.FailedAt,
+		DeadFor: e.DeadFor, Attempt: 3, MaxAttempts: 4, Lost: 2, WorkerID: 8, CreatedAt: at.In(e.CreatedAt.Location()), DroppedKey: "d",
 		Counters: store.Counters{Completed: 5, Cancelled: 6, Removed: 7}, Tags: []string{"a", "b"}, Kept: true,
 	}, e)
 	require.Equal(t, dlq.Entry{
-		ID: 1, Root: 1, Kind: "k", Queue: "q", Reason: tree.ReasonFatal, FailedAt: got[0].FailedAt, DeadFor: got[0].DeadFor,
+		ID: 1, RootID: 1, Kind: "k", Queue: "q", Reason: tree.ReasonFatal, FailedAt: got[0].FailedAt, DeadFor: got[0].DeadFor,
 		MaxAttempts: 10, CreatedAt: got[0].CreatedAt, Counters: store.Counters{Dead: 1},
 	}, got[0], "what was never set is zero")
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/coppicehq/coppice/store"
@@ -18,8 +19,12 @@ const (
 	maxSkip = time.Second
 	// claimTimeout bounds one claim. One that is cut off may have been made; giveBackUnknown finds its jobs.
 	claimTimeout = 30 * time.Second
-	// claimRetry is how long a lane waits after the database refused a claim.
-	claimRetry = time.Second
+	// claimRetry is how long a lane waits after a claim failed, twice as long with every further failure.
+	claimRetry = 100 * time.Millisecond
+	// maxClaimRetry bounds that.
+	maxClaimRetry = 5 * time.Second
+	// stuckAfter is how long what was claimed ahead may wait with no slot beginning anything.
+	stuckAfter = time.Second
 )
 
 // claimer is the state of a lane's claiming goroutine.
@@ -31,6 +36,11 @@ type claimer struct {
 	skipTill time.Duration   // since the worker's start: until then after holds
 	polled   time.Duration   // since the worker's start: the last claim
 	promoted time.Duration   // since the worker's start: the last look for due jobs
+	failures int             // claims that failed in a row
+	restTill time.Duration   // since the worker's start: the database is left alone until then
+	most     int             // what one claim may ask for: less than maxClaim where larger ones were cut off
+	begun    int64           // jobs begun when that number last changed
+	begunAt  time.Duration   // since the worker's start: when it did
 }
 
 // isDue reports whether a scheduled job is due by what is known, or the poll interval is over. A lane that is
@@ -50,6 +60,12 @@ func (c *claimer) wait(ctx context.Context, full bool) {
 	}
 	if full {
 		d = c.worker.config.PollInterval
+	}
+	if len(c.work) > 0 {
+		d = min(d, stuckAfter)
+	}
+	if c.restTill > now {
+		d = c.restTill - now
 	}
 	t := time.NewTimer(max(d, 0))
 	defer t.Stop()
@@ -75,24 +91,27 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		c.after = nil
 	}
 	request := store.ClaimRequest{
-		Worker: w.ID(), Queue: c.queue, Limit: n, WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
+		WorkerID: w.ID(), Queue: c.queue, Limit: n, WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
 	}
-	w.claiming.RLock()
-	defer w.claiming.RUnlock()
+	c.claiming <- struct{}{}
+	defer func() { <-c.claiming }()
 	// A claim is never cut short by Stop: its commit might land all the same, with nobody to know of it.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	got, err := w.client.store.Claim(limited, request)
 	c.polled = w.sinceStart()
 	if err != nil {
-		w.config.Logger.Warn("coppice: claim failed; trying again", "queue", c.queue, "error", err)
-		c.dry = true
-		c.promoted = c.polled
-		c.dueIn(claimRetry)
+		c.failed(err, n)
 		return
 	}
+	w.claimTrouble.over()
+	c.failures = 0
+	c.most = min(2*c.most, maxClaim)
 	if c.promote {
 		c.promoted = c.polled
+		if got.NoLease {
+			w.renewSoon()
+		}
 		c.promote = got.Due >= n // a full batch came due: there are more
 		if got.NextDue >= 0 {
 			c.dueIn(got.NextDue)
@@ -100,6 +119,36 @@ func (c *claimer) claim(ctx context.Context, n int) {
 	}
 	c.handOut(got.Jobs)
 	c.remember(got.Jobs, n, c.polled-started)
+}
+
+// failed rests after a claim that the database did not answer, so that neither it nor the log is flooded while it
+// is away. What came of the claim is unknown.
+func (c *claimer) failed(err error, n int) {
+	w := c.worker
+	w.claimTrouble.failed(err, "queue", c.queue)
+	c.dry, c.promote = true, true
+	if store.CutOff(err) {
+		c.most = max(min(n, c.most)/4, 1)
+	}
+	rest := min(claimRetry<<min(c.failures, 10), maxClaimRetry)
+	c.failures++
+	c.restTill = c.polled + rest/2 + rand.N(rest)
+	c.dueIn(c.restTill - c.polled)
+}
+
+// shed gives back what was claimed ahead when no slot has begun a job for a while: the jobs turned out to be longer
+// than those before them, and others may have slots free. Until short jobs have run again nothing is claimed ahead.
+func (c *claimer) shed() {
+	now := c.worker.sinceStart()
+	if n := c.started.Load(); n != c.begun || len(c.work) == 0 {
+		c.begun, c.begunAt = n, now
+		return
+	}
+	if now-c.begunAt < stuckAfter {
+		return
+	}
+	c.meanRun.Store(max(c.meanRun.Load(), int64(stuckAfter)))
+	c.releaseAhead()
 }
 
 // remember decides where the next claim starts (docs/internals.md, Claim: the cursor).
@@ -123,6 +172,9 @@ func (c *claimer) handOut(jobs []store.Claim) {
 	fresh := c.worker.held.take(jobs)
 	now := time.Now()
 	c.held.Add(int64(len(fresh)))
+	if len(c.work) == 0 {
+		c.begun, c.begunAt = c.started.Load(), c.polled
+	}
 	for i := range fresh {
 		fresh[i].TakenAt = now
 		c.work <- &fresh[i]

@@ -46,12 +46,13 @@ func (c *claims) take(jobs []store.Claim) []store.Claim {
 	return fresh
 }
 
-// start notes that a handler runs, and answers false when the claim was lost before it could.
+// start notes that a handler runs, and answers false when the claim was lost before it could, or has run: the same
+// claim may have been handed out twice, where it was given up for lost and then made anew under its old number.
 func (c *claims) start(f store.Fence, cancel context.CancelCauseFunc) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h, ok := c.jobs[f.ID]
-	if !ok || h.seq != f.Seq {
+	if !ok || h.seq != f.Seq || h.cancel != nil || h.ended {
 		return false
 	}
 	h.cancel = cancel

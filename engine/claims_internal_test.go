@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -99,4 +101,50 @@ func TestAJobMayBeClaimedAgainBeforeItsLastOutcomeIsDropped(t *testing.T) {
 	require.Len(t, c.take([]store.Claim{claimOf(1, 2)}), 1)
 	c.drop([]store.Ending{{Fence: old.Fence}})
 	require.True(t, c.holds(store.Fence{ID: 1, Seq: 2}))
+}
+
+func TestAClaimThatWasHandedOutTwiceStartsOnce(t *testing.T) {
+	t.Parallel()
+	c := newClaims()
+	claim := []store.Claim{{Fence: store.Fence{ID: 1, Seq: 5}}}
+	require.Len(t, c.take(claim), 1)
+	c.loseAll() // before it started; the server, which crashed, has forgotten the claim
+	require.Len(t, c.take(claim), 1, "made anew, under its old number")
+	cancel := func(error) {}
+	require.True(t, c.start(claim[0].Fence, cancel), "of two in the lane, the first")
+	require.False(t, c.start(claim[0].Fence, cancel), "the second, beside it")
+	c.stop(claim[0].Fence)
+	require.False(t, c.start(claim[0].Fence, cancel), "the second, after it")
+}
+
+func TestABatchOfOutcomesIsBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	s := newSettler(nil, nil, nil, slog.New(slog.DiscardHandler))
+	big := make([]byte, 64<<20)
+	for range 3 {
+		s.add(store.Ending{Result: big}, store.Ending{}, store.Ending{Result: big[:1<<20]})
+	}
+	var sizes []int
+	for batch, _ := s.take(); len(batch) > 0; batch, _ = s.take() {
+		sizes = append(sizes, len(batch))
+	}
+	require.Equal(t, []int{1, 2, 1, 2, 1, 2}, sizes)
+}
+
+func TestTroubleThatRepeatsIsLoggedOnceAndThatItIsOver(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	tr := trouble{logger: slog.New(slog.NewTextHandler(&out, nil)), level: slog.LevelWarn, what: "no answer", gone: "it answers"}
+	for range 1_000 {
+		tr.failed(errors.New("refused"))
+	}
+	tr.over()
+	tr.over()
+	tr.failed(errors.New("refused"))
+	tr.over()
+	require.Equal(t, 1, strings.Count(out.String(), "no answer"))
+	require.Equal(t, 1, strings.Count(out.String(), "it answers"))
+	tr.logged = tr.logged.Add(-troubleEvery)
+	tr.failed(errors.New("refused"))
+	require.Contains(t, out.String(), "failures_since=1000")
 }

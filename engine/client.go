@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"log/slog"
 	"sync"
 
@@ -46,7 +47,8 @@ func NewClient(pool *pgxpool.Pool, config ClientConfig) (*Client, error) {
 	return c, nil
 }
 
-// Close sends the wake-ups that have not gone out yet, within ctx. The client may still be used.
+// Close waits until the wake-ups of inserts that have returned have been sent, within ctx, whatever others insert
+// meanwhile. The client may still be used.
 func (c *Client) Close(ctx context.Context) error { return c.notes.flush(ctx) }
 
 // Store returns the store that the client works on.
@@ -55,10 +57,20 @@ func (c *Client) Store() *store.Store { return c.store }
 // InTx returns an inserter that works in the caller's transaction: the jobs exist when it commits. Workers find
 // them within their poll interval, or at once if Wake is called after the commit. Above READ COMMITTED, a dedup
 // key that is held by a job which the transaction cannot see fails as a serialization failure (40001).
-func (c *Client) InTx(tx pgx.Tx) Inserter { return Inserter{client: c, tx: store.PgxTx(tx)} }
+func (c *Client) InTx(tx pgx.Tx) Inserter {
+	if tx == nil {
+		return Inserter{client: c, noTx: true}
+	}
+	return Inserter{client: c, tx: store.PgxTx(tx)}
+}
 
 // InSQLTx is [Client.InTx] for a transaction of database/sql, with any driver for PostgreSQL.
-func (c *Client) InSQLTx(tx *sql.Tx) Inserter { return Inserter{client: c, tx: store.SQLTx(tx)} }
+func (c *Client) InSQLTx(tx *sql.Tx) Inserter {
+	if tx == nil {
+		return Inserter{client: c, noTx: true}
+	}
+	return Inserter{client: c, tx: store.SQLTx(tx)}
+}
 
 // Wake tells workers that the queues may have jobs. It only hints: it is sent soon, at most every few
 // milliseconds, and a lost hint costs a poll interval.
@@ -87,10 +99,23 @@ func (c *Client) removeWaker(w *Worker) {
 	delete(c.wakers, w)
 }
 
-// Inserter inserts jobs, in transactions of its own or in the caller's.
+// Inserter inserts jobs, in transactions of its own or in the caller's. It comes from a client: the zero value
+// refuses every insert, as does that of a nil transaction.
 type Inserter struct {
 	client *Client
 	tx     store.Tx // nil: its own
+	noTx   bool     // the caller's was nil: outside of it nothing may be inserted
+}
+
+// usable says why nothing can be inserted.
+func (i Inserter) usable() error {
+	switch {
+	case i.client == nil:
+		return errors.New("coppice: insert: the inserter has no client; use one of NewClient, or what its InTx returns")
+	case i.noTx:
+		return errors.New("coppice: insert: the transaction is nil")
+	}
+	return nil
 }
 
 // Receipt says what an insert did.
@@ -121,6 +146,9 @@ func (i Inserter) Insert(ctx context.Context, node *tree.Node) (Receipt, error) 
 
 // InsertMany inserts several jobs and trees in one transaction, like Insert, and answers for each in order.
 func (i Inserter) InsertMany(ctx context.Context, nodes ...*tree.Node) ([]Receipt, error) {
+	if err := i.usable(); err != nil {
+		return nil, err
+	}
 	plan, err := tree.NewPlan(nodes...)
 	if err != nil {
 		return nil, err

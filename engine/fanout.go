@@ -58,6 +58,8 @@ func (w *Worker) writeFanOut(claim *store.Claim, plan *tree.Plan) error {
 			return dead
 		case errors.As(err, &duplicate):
 			return duplicate
+		case store.Refused(err):
+			return err // nothing was written, nor would be
 		case w.sinceStart() > deadline:
 			// Whether it was made is unknown. The job comes back to its queue if it was not: the next beat finds
 			// that nobody holds it, or its lease runs out.

@@ -32,6 +32,9 @@ type lane struct {
 	keeps  atomic.Bool       // history is kept for jobs that do not say
 	paused atomic.Bool       // what has not started goes back; claims find the queue paused by themselves
 
+	claiming chan struct{} // cap 1: holds a value from the start of a claim until the worker knows what it brought
+	started  atomic.Int64  // jobs that slots took
+
 	held    atomic.Int64 // claimed, not yet ended
 	meanRun atomic.Int64 // ns, moving average; 0: nothing ran yet
 	poked   atomic.Bool  // a wake-up came: ask the queue even though it was dry
@@ -42,6 +45,7 @@ func newLane(w *Worker, queue string, slots int) *lane {
 	l := &lane{
 		worker: w, queue: queue, slots: slots,
 		work: make(chan *store.Claim, slots+maxPrefetch), signal: make(chan struct{}, 1),
+		claiming: make(chan struct{}, 1),
 	}
 	l.keeps.Store(true)
 	return l
@@ -93,6 +97,7 @@ func (l *lane) slot() {
 }
 
 func (l *lane) runOne(claim *store.Claim) {
+	l.started.Add(1)
 	started := time.Now()
 	defer func() {
 		l.observe(time.Since(started))
@@ -148,9 +153,10 @@ func (l *lane) ahead() int {
 	return int(min(int64(prefetchFor/mean)*int64(l.slots), maxPrefetch))
 }
 
+// lowWater is how many jobs the lane may hold and still claim: never so few that slots are free.
 func (l *lane) lowWater(ahead int) int {
 	if ahead > 0 {
-		return (l.slots + ahead) / 2
+		return max((l.slots+ahead)/2, l.slots-1)
 	}
 	return l.slots - 1
 }
@@ -158,20 +164,22 @@ func (l *lane) lowWater(ahead int) int {
 // loop claims until ctx ends, and then closes the lane.
 func (l *lane) loop(ctx context.Context) {
 	defer close(l.work)
-	c := claimer{lane: l, promote: true}
+	c := claimer{lane: l, promote: true, most: maxClaim}
 	for ctx.Err() == nil {
+		c.shed()
 		// Read once: what the slots do meanwhile must not make the answers disagree.
 		held, ahead := int(l.held.Load()), l.ahead()
 		want := l.slots + ahead - held
+		resting := l.worker.sinceStart() < c.restTill
 		paused := l.paused.Load()
 		if paused {
 			l.releaseAhead()
 		}
 		full := paused || held > l.lowWater(ahead) || l.worker.held.size() > len(l.worker.lanes)*(l.slots+maxBacklog)
-		if full || (c.dry && !l.poked.Load() && !c.isDue()) {
+		if full || resting || (c.dry && !l.poked.Load() && !c.isDue()) {
 			c.wait(ctx, full)
 			continue
 		}
-		c.claim(ctx, min(want, maxClaim))
+		c.claim(ctx, min(want, c.most))
 	}
 }

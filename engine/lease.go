@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/coppicehq/coppice/store"
@@ -25,6 +26,7 @@ func (w *Worker) keepLease(ctx context.Context) {
 			w.held.loseAll()
 			continue
 		case <-ticker.C:
+		case <-w.lapsed:
 		}
 		asked := w.sinceStart() // the database counts from a later moment, so this is the careful one
 		// The beat must not outlast the lease that it renews.
@@ -34,19 +36,30 @@ func (w *Worker) keepLease(ctx context.Context) {
 			return
 		case err == nil && held:
 			renewed = asked
+			w.leaseTrouble.over()
 		case err == nil:
 			w.config.Logger.Warn("coppice: the lease was lost; handlers are cancelled and the worker registers anew")
 			w.held.loseAll()
 			asked = w.sinceStart()
 			if err := w.register(ctx); err != nil {
+				w.leaseTrouble.failed(err)
 				continue
 			}
 			renewed = asked
+			w.wake(w.queueNames()) // without a lease nothing was claimed
 		default:
-			w.config.Logger.Warn("coppice: lease not renewed; trying again", "error", err)
+			w.leaseTrouble.failed(err)
 			continue
 		}
 		fence.Reset(renewed + w.config.Lease - w.sinceStart())
+	}
+}
+
+// renewSoon asks for a beat before its time: a claim found the worker without a lease.
+func (w *Worker) renewSoon() {
+	select {
+	case w.lapsed <- struct{}{}:
+	default:
 	}
 }
 
@@ -73,23 +86,38 @@ func (w *Worker) beat(ctx context.Context, limit time.Duration) (bool, error) {
 }
 
 // giveBackUnknown returns jobs that a claim took whose answer never arrived: the database says that they are
-// this worker's, and the worker does not know them. It waits for a moment without a claim in flight, whose
-// jobs would look just like that.
+// this worker's, and the worker does not know them. Those of a claim in flight look just like that, so what is
+// suspect is looked at again while the lanes that it is of claim nothing.
 func (w *Worker) giveBackUnknown(ctx context.Context) error {
-	if !w.claiming.TryLock() {
-		return nil // the next beat looks again
-	}
-	defer w.claiming.Unlock()
-	mine, err := w.client.store.ClaimsOf(ctx, w.ID())
-	if err != nil {
+	unknown, err := w.unknownClaims(ctx)
+	if err != nil || len(unknown) == 0 {
 		return err
 	}
-	var unknown []store.Ending
-	for _, f := range mine {
-		if !w.held.holds(f) {
-			unknown = append(unknown, store.Ending{Fence: f, End: store.EndReleased})
+	waiting := map[*lane]bool{}
+	defer func() {
+		for l := range waiting {
+			<-l.claiming
+		}
+	}()
+	for _, e := range unknown {
+		l := w.lanes[e.Queue]
+		if l == nil || waiting[l] {
+			continue
+		}
+		select {
+		case l.claiming <- struct{}{}:
+			waiting[l] = true
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
+	if unknown, err = w.unknownClaims(ctx); err != nil {
+		return err
+	}
+	unknown = slices.DeleteFunc(unknown, func(e store.Ending) bool {
+		l := w.lanes[e.Queue]
+		return l != nil && !waiting[l] // of a claim that began since; the next beat looks again
+	})
 	if len(unknown) == 0 {
 		return nil
 	}
@@ -98,6 +126,21 @@ func (w *Worker) giveBackUnknown(ctx context.Context) error {
 		w.client.Wake(settled.Woken...)
 	}
 	return err
+}
+
+// unknownClaims lists what the database says that this worker holds and the worker does not know, as releases.
+func (w *Worker) unknownClaims(ctx context.Context) ([]store.Ending, error) {
+	mine, err := w.client.store.ClaimsOf(ctx, w.ID())
+	if err != nil {
+		return nil, err
+	}
+	var unknown []store.Ending
+	for _, c := range mine {
+		if !w.held.holds(c.Fence) {
+			unknown = append(unknown, store.Ending{Fence: c.Fence, Queue: c.Queue, End: store.EndReleased})
+		}
+	}
+	return unknown, nil
 }
 
 // listen hears wake-ups for as long as the worker lives, and connects again when the connection breaks.

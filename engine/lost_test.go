@@ -97,7 +97,7 @@ func TestAWorkerWhoseLeaseIsGoneCancelsItsHandlersAndRegistersAnew(t *testing.T)
 	failures := k.failures(id)
 	require.Len(t, failures, 1)
 	require.Equal(t, tree.OutcomeLost, failures[0].Outcome)
-	require.Equal(t, first, failures[0].Worker)
+	require.Equal(t, first, failures[0].WorkerID)
 }
 
 // TestALeaseThatCannotBeRenewedEndsByTheWorkersOwnClock holds the worker's row locked, so that no beat gets through,

@@ -22,14 +22,14 @@ type notifier struct {
 
 	mu     sync.Mutex // protects following fields
 	dirty  map[string]struct{}
-	idle   chan struct{} // closed when no sender runs
-	active bool
+	active bool          // a sender runs
+	marks  uint64        // calls of mark
+	sent   uint64        // of these, those whose queues were sent
+	told   chan struct{} // closed, and made anew, when sent rises
 }
 
 func newNotifier(st *store.Store, logger *slog.Logger) *notifier {
-	idle := make(chan struct{})
-	close(idle)
-	return &notifier{store: st, logger: logger, dirty: map[string]struct{}{}, idle: idle}
+	return &notifier{store: st, logger: logger, dirty: map[string]struct{}{}, told: make(chan struct{})}
 }
 
 // mark notes queues for sending and returns at once. A goroutine lives as long as there is something to send.
@@ -42,8 +42,9 @@ func (n *notifier) mark(queues []string) {
 	for _, q := range queues {
 		n.dirty[q] = struct{}{}
 	}
+	n.marks++
 	if !n.active {
-		n.active, n.idle = true, make(chan struct{})
+		n.active = true
 		go n.send()
 	}
 }
@@ -53,10 +54,10 @@ func (n *notifier) send() {
 		n.mu.Lock()
 		if len(n.dirty) == 0 {
 			n.active = false
-			close(n.idle)
 			n.mu.Unlock()
 			return
 		}
+		upTo := n.marks
 		queues := make([]string, 0, len(n.dirty))
 		for q := range n.dirty {
 			queues = append(queues, q)
@@ -69,19 +70,32 @@ func (n *notifier) send() {
 			n.logger.Debug("coppice: wake-up not sent; polling will find the jobs", "error", err)
 		}
 		cancel()
+		n.mu.Lock()
+		n.sent = upTo
+		close(n.told)
+		n.told = make(chan struct{})
+		n.mu.Unlock()
 		<-time.After(notifyEvery)
 	}
 }
 
-// flush waits until nothing is left to send.
+// flush waits until what was marked before the call has been sent; others may go on marking.
 func (n *notifier) flush(ctx context.Context) error {
 	n.mu.Lock()
-	idle := n.idle
-	n.mu.Unlock()
-	select {
-	case <-idle:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	defer n.mu.Unlock()
+	for upTo := n.marks; n.sent < upTo; {
+		told := n.told
+		n.mu.Unlock()
+		var err error
+		select {
+		case <-told:
+		case <-ctx.Done():
+			err = context.Cause(ctx)
+		}
+		n.mu.Lock()
+		if err != nil {
+			return err
+		}
 	}
+	return nil
 }

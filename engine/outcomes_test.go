@@ -52,7 +52,7 @@ func TestAJobStartsExactlyAsOftenAsItMayAndThenIsOneDeadLetter(t *testing.T) {
 				require.Equal(t, i+1, f.Attempt)
 				require.Equal(t, tree.OutcomeError, f.Outcome)
 				require.Equal(t, fmt.Sprintf("attempt %d: boom", i+1), f.Error)
-				require.Equal(t, w.ID(), f.Worker)
+				require.Equal(t, w.ID(), f.WorkerID)
 				require.Empty(t, f.Stack)
 				if i > 0 {
 					require.True(t, failures[i-1].At.Before(f.At))

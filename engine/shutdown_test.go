@@ -283,6 +283,6 @@ func TestStopGivesUpOnADatabaseThatIsAwayForLongerThanTheLease(t *testing.T) {
 	require.ErrorIs(t, w.Stop(t.Context()), engine.ErrUnrecorded, "it does not forget")
 	k.exec(`ALTER SCHEMA away RENAME TO coppice`)
 	row := k.await(id, tree.Running)
-	require.Equal(t, row.Worker, one[tree.WorkerID](k, `SELECT id FROM coppice.workers WHERE expires_at < now()`),
+	require.Equal(t, row.WorkerID, one[tree.WorkerID](k, `SELECT id FROM coppice.workers WHERE expires_at < now()`),
 		"it is left to whoever takes back the jobs of ended leases")
 }

@@ -304,8 +304,8 @@ func TestAJobThatAHandlerInsertsIsNoMemberOfItsTree(t *testing.T) {
 	require.Equal(t, "2", string(row.Result))
 	for range 2 {
 		other := k.await(receive(t, outside).ID, tree.Completed)
-		require.Equal(t, other.ID, other.Root)
-		require.Zero(t, other.Parent)
+		require.Equal(t, other.ID, other.RootID)
+		require.Zero(t, other.ParentID)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -42,7 +43,9 @@ type Worker struct {
 	id                       atomic.Int64
 	releasing                atomic.Bool // what has not started goes back
 
-	claiming sync.RWMutex // held for reading from the start of a claim until the worker knows what it brought
+	lapsed       chan struct{} // cap 1: a claim found that the lease is over
+	claimTrouble trouble
+	leaseTrouble trouble
 
 	handlers       context.Context //nolint:containedctx // of every handler; a worker's life has the bounds of no call
 	cancelHandlers context.CancelCauseFunc
@@ -74,6 +77,13 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 	}
 	w := &Worker{
 		client: client, config: config, work: work, finalize: finalize, held: newClaims(), born: time.Now(), stopped: make(chan struct{}),
+	}
+	w.lapsed = make(chan struct{}, 1)
+	w.claimTrouble = trouble{
+		logger: config.Logger, level: slog.LevelWarn, what: "coppice: claim failed; trying again", gone: "coppice: claims succeed again",
+	}
+	w.leaseTrouble = trouble{
+		logger: config.Logger, level: slog.LevelWarn, what: "coppice: lease not renewed; trying again", gone: "coppice: the lease is renewed again",
 	}
 	w.workKinds, w.finalizeKinds = sortedKeys(w.work), sortedKeys(w.finalize)
 	w.lanes = make(map[string]*lane, len(config.Queues))

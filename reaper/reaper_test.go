@@ -38,7 +38,7 @@ func claimAll(t *testing.T, s *store.Store, db *testdb.DB, nodes ...*tree.Node) 
 	require.NoError(t, err)
 	w, err := s.Register(t.Context(), store.WorkerInfo{Name: "mortal", Queues: []string{"default"}, Kinds: []string{"job"}, Lease: time.Hour})
 	require.NoError(t, err)
-	got, err := s.Claim(t.Context(), store.ClaimRequest{Worker: w, Queue: "default", Limit: 100, WorkKinds: []string{"job"}})
+	got, err := s.Claim(t.Context(), store.ClaimRequest{WorkerID: w, Queue: "default", Limit: 100, WorkKinds: []string{"job"}})
 	require.NoError(t, err)
 	require.NotEmpty(t, got.Jobs)
 	return w

@@ -46,7 +46,7 @@ type Finding struct {
 // Offender is one row that breaks an invariant.
 type Offender struct {
 	Job    tree.ID
-	Root   tree.ID // zero where the row does not know its tree
+	RootID tree.ID // zero where the row does not know its tree
 	Detail string  // in words, with numbers: "pending is 3, live children are 2"
 }
 
@@ -60,7 +60,7 @@ func (r Report) String() string {
 	for _, f := range r.Findings {
 		fmt.Fprintf(&b, "%s: %s Rows that break it: %d.\n", f.Invariant, f.Rule, f.Total)
 		for _, o := range f.Rows {
-			fmt.Fprintf(&b, "  job %d of tree %d: %s\n", o.Job, o.Root, o.Detail)
+			fmt.Fprintf(&b, "  job %d of tree %d: %s\n", o.Job, o.RootID, o.Detail)
 		}
 		if more := f.Total - int64(len(f.Rows)); more > 0 {
 			fmt.Fprintf(&b, "  and %d more\n", more)
@@ -121,7 +121,7 @@ func (s *Store) checkRule(ctx context.Context, tx pgx.Tx, r rule, limit int) (Fi
 		return f, err
 	}
 	f.Rows, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (o Offender, err error) {
-		return o, row.Scan(&o.Job, &o.Root, &o.Detail, &f.Total)
+		return o, row.Scan(&o.Job, &o.RootID, &o.Detail, &f.Total)
 	})
 	return f, err
 }

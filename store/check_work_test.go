@@ -48,7 +48,7 @@ func TestCheckFindsNothingWhileTreesAreWorkedOff(t *testing.T) {
 	settled := 0
 	for size := 1; ; size++ {
 		got, err := f.Claim(ctx, store.ClaimRequest{
-			Worker: worker, Queue: "default", Limit: size,
+			WorkerID: worker, Queue: "default", Limit: size,
 			WorkKinds: []string{"work", "roll"}, FinalizeKinds: []string{"roll"}, Promote: true,
 		})
 		require.NoError(t, err)

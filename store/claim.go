@@ -62,7 +62,7 @@ func (p Position) compare(q Position) int {
 
 // ClaimRequest says what to claim.
 type ClaimRequest struct {
-	Worker        tree.WorkerID // who claims; must be registered
+	WorkerID      tree.WorkerID // who claims; gets nothing without a lease
 	Queue         string        // the one queue to claim from
 	Limit         int           // at most so many jobs, 1 or more
 	WorkKinds     []string      // kinds whose Work handler the worker has
@@ -81,6 +81,8 @@ type Claimed struct {
 	// NextDue is when the next scheduled job of the queue comes due, from now; negative: none is
 	// scheduled. Only meaningful when Promote was asked for.
 	NextDue time.Duration
+	// NoLease: the worker's lease is over, or its row gone, and so it got nothing. Only set when Promote was asked for.
+	NoLease bool
 }
 
 const promoteFloor = 100
@@ -96,6 +98,7 @@ WITH picked AS MATERIALIZED (
 		AND (j.priority, j.run_at, j.id) > ($2::smallint, $3::timestamptz, $4::bigint)
 		AND ((j.round = 0 AND j.kind = ANY ($5::text[])) OR (j.round > 0 AND j.kind = ANY ($6::text[])))
 		AND NOT EXISTS (SELECT FROM {s}.queues q WHERE q.name = $1::text AND q.paused_at IS NOT NULL)
+		AND EXISTS (SELECT FROM {s}.workers w WHERE w.id = $8::bigint AND w.expires_at > now())
 	ORDER BY j.priority, j.run_at, j.id
 	LIMIT $7::integer
 	FOR UPDATE OF j SKIP LOCKED
@@ -124,13 +127,15 @@ FROM (
 ) due
 WHERE j.id = due.id`
 
-// nextDueSQL reads the first entry of jobs_scheduled that is not due yet.
+// nextDueSQL reads the first entry of jobs_scheduled that is not due yet, and whether the worker has its lease
+// (workers_pkey).
 const nextDueSQL = `
 SELECT coalesce((
 	SELECT ceil(extract(epoch FROM j.run_at - now()) * 1000)::bigint
 	FROM {s}.jobs j
 	WHERE j.queue = $1::text AND j.state = 'scheduled' AND NOT j.held AND j.run_at > now()
-	ORDER BY j.run_at LIMIT 1), -1)`
+	ORDER BY j.run_at LIMIT 1), -1),
+	EXISTS (SELECT FROM {s}.workers w WHERE w.id = $2::bigint AND w.expires_at > now())`
 
 // Claim takes ready jobs of one queue for a worker (docs/internals.md, Claim). The claim is committed and
 // read to the end when it returns, so a job may be run and settled at once. Its commit does not wait for
@@ -160,7 +165,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 		sql: s.claimSQL,
 		args: []any{
 			r.Queue, after.Priority, runAt, int64(after.ID), r.WorkKinds, r.FinalizeKinds, int32(r.Limit),
-			int64(r.Worker),
+			int64(r.WorkerID),
 		},
 		rows: func(rows pgx.Rows) error {
 			got.Jobs = got.Jobs[:0]
@@ -168,9 +173,11 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 		},
 	})
 	if r.Promote {
-		steps = append(steps, step{sql: s.nextDueSQL, args: []any{r.Queue}, rows: func(rows pgx.Rows) error {
-			ms, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[int64])
-			got.NextDue = time.Duration(ms) * time.Millisecond
+		steps = append(steps, step{sql: s.nextDueSQL, args: []any{r.Queue, int64(r.WorkerID)}, rows: func(rows pgx.Rows) error {
+			var ms int64
+			var leased bool
+			_, err := pgx.ForEachRow(rows, []any{&ms, &leased}, func() error { return nil })
+			got.NextDue, got.NoLease = time.Duration(ms)*time.Millisecond, !leased
 			return err
 		}})
 	}

@@ -21,7 +21,7 @@ func singles(n int, options ...tree.Option) []*tree.Node {
 }
 
 func request(w tree.WorkerID, queue string, n int) store.ClaimRequest {
-	return store.ClaimRequest{Worker: w, Queue: queue, Limit: n, WorkKinds: []string{"task"}, FinalizeKinds: []string{"task"}}
+	return store.ClaimRequest{WorkerID: w, Queue: queue, Limit: n, WorkKinds: []string{"task"}, FinalizeKinds: []string{"task"}}
 }
 
 func TestTenWorkersClaimEachJobOnce(t *testing.T) {

@@ -23,11 +23,11 @@ const MaxFilterText = 512
 // DeadFilter says which dead letters are meant: those that match every field that is set. Its zero value
 // means all of them.
 type DeadFilter struct {
-	Queue  string      // "": any
-	Kind   string      // "": any
-	Reason tree.Reason // one of tree.Reasons; "": any
-	Tree   tree.ID     // the root's id, wherever the root is; zero: any
-	Parent tree.ID     // children of this job, wherever it is; zero: any
+	Queue    string      // "": any
+	Kind     string      // "": any
+	Reason   tree.Reason // one of tree.Reasons; "": any
+	RootID   tree.ID     // the root's id, wherever the root is; zero: any
+	ParentID tree.ID     // children of this job, wherever it is; zero: any
 
 	// RootsOnly leaves out children. A job that never had children is a root too.
 	RootsOnly bool
@@ -75,12 +75,12 @@ func (f *DeadFilter) check() error {
 // locate fills in the tree of the filter's parent, because the index of dead children begins with the tree. A
 // parent that no table knows any more leaves it zero, and its orphans are then found without that index.
 func (s *Store) locate(ctx context.Context, f *DeadFilter) error {
-	if f.Parent == 0 || f.Tree != 0 {
+	if f.ParentID == 0 || f.RootID != 0 {
 		return nil
 	}
-	parent, err := s.Job(ctx, f.Parent)
+	parent, err := s.Job(ctx, f.ParentID)
 	if err == nil {
-		f.Tree = parent.Root
+		f.RootID = parent.RootID
 	}
 	if errors.Is(err, ErrNotFound) {
 		return nil
@@ -95,16 +95,16 @@ func (s *Store) locate(ctx context.Context, f *DeadFilter) error {
 // letters, in the order that the list wants, to find them.
 func (f *DeadFilter) deadFrom(columns ...string) sq.SelectBuilder {
 	from := sq.Select(columns...).PlaceholderFormat(sq.Dollar)
-	if f.Tree != 0 {
-		members := sq.Select("*").From("{s}.dead_jobs").Where(sq.Eq{"root_id": int64(f.Tree)}).Offset(0)
-		if f.Parent != 0 {
-			members = members.Where(sq.Eq{"parent_id": int64(f.Parent)})
+	if f.RootID != 0 {
+		members := sq.Select("*").From("{s}.dead_jobs").Where(sq.Eq{"root_id": int64(f.RootID)}).Offset(0)
+		if f.ParentID != 0 {
+			members = members.Where(sq.Eq{"parent_id": int64(f.ParentID)})
 		}
 		from = from.FromSelect(members, "d")
 	} else {
 		from = from.From("{s}.dead_jobs d")
-		if f.Parent != 0 {
-			from = from.Where(sq.Eq{"d.parent_id": int64(f.Parent)})
+		if f.ParentID != 0 {
+			from = from.Where(sq.Eq{"d.parent_id": int64(f.ParentID)})
 		}
 	}
 	if f.Kind != "" {

@@ -109,9 +109,9 @@ func TestPagesOfDeadLettersWalkAnIndex(t *testing.T) {
 			store.DeadPage{},
 			"dead_jobs_queue", 20, 20,
 		},
-		{"a tree", store.DeadFilter{Tree: 3000}, store.DeadPage{}, "dead_jobs_tree", 100, 100},
-		{"a tree in a queue", store.DeadFilter{Tree: 3000, Queue: "bulk"}, store.DeadPage{}, "dead_jobs_tree", 100, 100},
-		{"a parent", store.DeadFilter{Parent: 3000}, store.DeadPage{}, "dead_jobs_tree", 99, 99},
+		{"a tree", store.DeadFilter{RootID: 3000}, store.DeadPage{}, "dead_jobs_tree", 100, 100},
+		{"a tree in a queue", store.DeadFilter{RootID: 3000, Queue: "bulk"}, store.DeadPage{}, "dead_jobs_tree", 100, 100},
+		{"a parent", store.DeadFilter{ParentID: 3000}, store.DeadPage{}, "dead_jobs_tree", 99, 99},
 	}
 	check := func(statistics string) {
 		for _, l := range lists {

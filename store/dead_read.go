@@ -35,8 +35,8 @@ type DeadPage struct {
 // DeadRow is one dead letter in a list.
 type DeadRow struct {
 	ID          tree.ID       `db:"id"`
-	Root        tree.ID       `db:"root_id"`
-	Parent      tree.ID       `db:"parent_id"` // zero: a root
+	RootID      tree.ID       `db:"root_id"`
+	ParentID    tree.ID       `db:"parent_id"` // zero: a root
 	Kind        string        `db:"kind"`
 	Queue       string        `db:"queue"`
 	Reason      tree.Reason   `db:"reason"`
@@ -46,7 +46,7 @@ type DeadRow struct {
 	Attempt     int           `db:"attempt"`  // attempts started
 	MaxAttempts int           `db:"max_attempts"`
 	Lost        int           `db:"lost"`      // times a worker died on it
-	Worker      tree.WorkerID `db:"worker_id"` // who ran it last; zero: not known
+	WorkerID    tree.WorkerID `db:"worker_id"` // who ran it last; zero: not known
 	CreatedAt   time.Time     `db:"created_at"`
 	DroppedKey  string        `db:"dropped_key"` // the dedup key that it held when it lived; "": none
 	Counters                  // of its own children

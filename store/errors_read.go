@@ -12,14 +12,14 @@ import (
 
 // AttemptError is one failed attempt of a job.
 type AttemptError struct {
-	At      time.Time     `db:"at"`
-	Age     time.Duration `db:"age"`     // since At
-	Attempt int           `db:"attempt"` // from 1 in each of the job's lives: a restore starts again
-	Round   int           `db:"round"`
-	Outcome tree.Outcome  `db:"outcome"`
-	Worker  tree.WorkerID `db:"worker_id"` // zero: not known
-	Error   string        `db:"error"`     // at most tree.MaxErrorBytes
-	Stack   string        `db:"stack"`     // of a panic; at most tree.MaxStackBytes
+	At       time.Time     `db:"at"`
+	Age      time.Duration `db:"age"`     // since At
+	Attempt  int           `db:"attempt"` // from 1 in each of the job's lives: a restore starts again
+	Round    int           `db:"round"`
+	Outcome  tree.Outcome  `db:"outcome"`
+	WorkerID tree.WorkerID `db:"worker_id"` // zero: not known
+	Error    string        `db:"error"`     // at most tree.MaxErrorBytes
+	Stack    string        `db:"stack"`     // of a panic; at most tree.MaxStackBytes
 }
 
 // errorsReadSQL walks job_errors_job backwards and sorts only what happened at one time. No locks.

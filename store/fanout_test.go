@@ -23,7 +23,7 @@ func (k *kit) fanOut(w tree.WorkerID, queue string, nodes ...*tree.Node) (store.
 	k.t.Helper()
 	k.insert(tree.New(task{}, tree.Queue(queue)))
 	// No finalizers: those of earlier fan-outs may be ready by now.
-	claimed, err := k.Claim(k.t.Context(), store.ClaimRequest{Worker: w, Queue: queue, Limit: 1, WorkKinds: []string{"task"}})
+	claimed, err := k.Claim(k.t.Context(), store.ClaimRequest{WorkerID: w, Queue: queue, Limit: 1, WorkKinds: []string{"task"}})
 	require.NoError(k.t, err)
 	got, err := k.FanOut(k.t.Context(), w, claimed.Jobs[0].Fence, fanOutOf(k.t, nodes...))
 	require.NoError(k.t, err)
@@ -96,7 +96,7 @@ func TestChildrenThatEndTheMomentTheyAreThereWakeTheirParentOnce(t *testing.T) {
 	for range 2 {
 		eaters.Go(func() {
 			for ctx.Err() == nil {
-				got, err := s.Claim(t.Context(), store.ClaimRequest{Worker: w, Queue: "children", Limit: 3, WorkKinds: []string{"task"}})
+				got, err := s.Claim(t.Context(), store.ClaimRequest{WorkerID: w, Queue: "children", Limit: 3, WorkKinds: []string{"task"}})
 				if err != nil {
 					t.Error(err)
 					return

@@ -92,10 +92,10 @@ func TestWhateverAPlanAcceptsIsInsertedAndReadBack(t *testing.T) {
 			require.Equal(rt, string(s.Args), string(row.Args))
 			require.Equal(rt, []any{s.Queue, s.Priority, s.DedupKey}, []any{row.Queue, row.Priority, row.DedupKey})
 			require.Equal(rt, s.Tags, row.Tags)
-			require.Equal(rt, out[s.Root].ID, row.Root)
+			require.Equal(rt, out[s.Root].ID, row.RootID)
 			if s.Parent >= 0 {
-				require.Equal(rt, out[s.Parent].ID, row.Parent)
-				require.Less(rt, row.Parent, row.ID)
+				require.Equal(rt, out[s.Parent].ID, row.ParentID)
+				require.Less(rt, row.ParentID, row.ID)
 			}
 		}
 		in.exec(`TRUNCATE coppice.jobs`)

@@ -18,8 +18,8 @@ import (
 type JobRow struct {
 	Place    Place      `db:"place"`
 	ID       tree.ID    `db:"id"`
-	Root     tree.ID    `db:"root_id"`
-	Parent   tree.ID    `db:"parent_id"` // zero: a root
+	RootID   tree.ID    `db:"root_id"`
+	ParentID tree.ID    `db:"parent_id"` // zero: a root
 	Kind     string     `db:"kind"`
 	Queue    string     `db:"queue"`
 	State    tree.State `db:"state"`
@@ -44,7 +44,7 @@ type JobRow struct {
 	Lost          int             `db:"lost"` // times a worker died on it
 	Snoozes       int             `db:"snoozes"`
 	ClaimSeq      int64           `db:"claim_seq"`
-	Worker        tree.WorkerID   `db:"worker_id"` // live: who runs it; else who ran it last, if that is known
+	WorkerID      tree.WorkerID   `db:"worker_id"` // live: who runs it; else who ran it last, if that is known
 	Timeout       time.Duration   `db:"timeout"`   // of one attempt; zero: the worker's default; tree.NoTimeout: none
 	MaxAge        time.Duration   `db:"max_age"`   // retry budget in time; zero: none
 	BackoffBase   time.Duration   `db:"backoff_base"`

@@ -15,15 +15,15 @@ func TestJobIsReadFromWhereverItIs(t *testing.T) {
 	t.Parallel()
 	f := newForest(t)
 	for id, want := range map[tree.ID]store.JobRow{
-		3: {Place: store.PlaceLive, State: tree.Running, Root: 1, Parent: 1, Worker: worker},
-		4: {Place: store.PlaceHistory, State: tree.Completed, Root: 1, Parent: 1, ChildKey: "four"},
-		5: {Place: store.PlaceDead, State: tree.Dead, Root: 1, Parent: 1, Reason: tree.ReasonFatal, Error: "no such file"},
+		3: {Place: store.PlaceLive, State: tree.Running, RootID: 1, ParentID: 1, WorkerID: worker},
+		4: {Place: store.PlaceHistory, State: tree.Completed, RootID: 1, ParentID: 1, ChildKey: "four"},
+		5: {Place: store.PlaceDead, State: tree.Dead, RootID: 1, ParentID: 1, Reason: tree.ReasonFatal, Error: "no such file"},
 	} {
 		got, err := f.Job(t.Context(), id)
 		require.NoError(t, err)
 		require.Equal(t, want, store.JobRow{
-			Place: got.Place, State: got.State, Root: got.Root, Parent: got.Parent,
-			Worker: got.Worker, ChildKey: got.ChildKey, Reason: got.Reason, Error: got.Error,
+			Place: got.Place, State: got.State, RootID: got.RootID, ParentID: got.ParentID,
+			WorkerID: got.WorkerID, ChildKey: got.ChildKey, Reason: got.Reason, Error: got.Error,
 		})
 		require.Equal(t, id, got.ID)
 	}
@@ -53,7 +53,7 @@ func TestJobReadsEveryColumn(t *testing.T) {
 		"args": `{"b":1, "a":1.10, "b":2}`,
 	}
 	want := store.JobRow{
-		ID: 9, Root: 2, Parent: 4, Kind: "k2", Queue: "q2", Held: true, Priority: -3, CreatedAt: at, RunAt: at,
+		ID: 9, RootID: 2, ParentID: 4, Kind: "k2", Queue: "q2", Held: true, Priority: -3, CreatedAt: at, RunAt: at,
 		StartedAt: &at, AgeFrom: &at, StalledAt: &at, DeadlineAt: &at, SealBy: &at, Attempt: 6, MaxAttempts: 7, Lost: 8,
 		Snoozes: 9, ClaimSeq: 11, Timeout: 1500 * time.Millisecond, MaxAge: 2 * time.Second, BackoffBase: 3 * time.Second,
 		BackoffCap: 4 * time.Second, BackoffFactor: 1.5, BackoffJitter: 0.2, OnLost: tree.LostDeadLetter,
@@ -80,7 +80,7 @@ func TestJobReadsEveryColumn(t *testing.T) {
 	}
 
 	live := want
-	live.Place, live.State, live.Worker, live.DedupKey = store.PlaceLive, tree.Running, worker, "d"
+	live.Place, live.State, live.WorkerID, live.DedupKey = store.PlaceLive, tree.Running, worker, "d"
 	got := put("jobs", row{"state": "running", "worker_id": worker, "dedup_key": "d"})
 	require.Positive(t, got.RunningFor)
 	live.Age, live.RunningFor = got.Age, got.RunningFor
@@ -88,7 +88,7 @@ func TestJobReadsEveryColumn(t *testing.T) {
 
 	dead := want
 	dead.Place, dead.State, dead.FailedAt, dead.Kept, dead.Reason = store.PlaceDead, tree.Dead, &at, true, tree.ReasonLost
-	dead.Fingerprint, dead.DroppedKey, dead.Error, dead.Worker = "fp", "d", "gone", 8
+	dead.Fingerprint, dead.DroppedKey, dead.Error, dead.WorkerID = "fp", "d", "gone", 8
 	got = put("dead_jobs", row{
 		"failed_at": at, "kept": true, "reason": "lost", "fingerprint": "fp", "dropped_key": "d",
 		"error": "gone", "worker_id": 8,
@@ -120,7 +120,7 @@ func TestJobWithoutOptionsReadsAsZeros(t *testing.T) {
 	got, err := f.Job(t.Context(), 80)
 	require.NoError(t, err)
 	require.Equal(t, store.JobRow{
-		Place: store.PlaceLive, ID: 80, Root: 80, Kind: "k", Queue: "q", State: tree.Ready, CreatedAt: got.CreatedAt,
+		Place: store.PlaceLive, ID: 80, RootID: 80, Kind: "k", Queue: "q", State: tree.Ready, CreatedAt: got.CreatedAt,
 		RunAt: got.RunAt, Age: got.Age, MaxAttempts: 10, OnLost: "retry", ParentRound: 1, Sealed: true, OnDead: tree.Wait,
 		DedupKey: "d", Args: json.RawMessage("{}"),
 	}, *got)
@@ -159,7 +159,7 @@ func TestErrorsAreTheNewestAttemptsFirst(t *testing.T) {
 	got[0].At, got[0].Age = time.Time{}, 0
 	require.Equal(t, store.AttemptError{Attempt: 3, Outcome: tree.OutcomePanic, Error: "third", Stack: "main.go:1"}, got[0])
 	require.Equal(t, "second", got[1].Error)
-	require.Equal(t, tree.WorkerID(7), got[1].Worker)
+	require.Equal(t, tree.WorkerID(7), got[1].WorkerID)
 
 	none, err := f.Errors(t.Context(), 99, 0)
 	require.NoError(t, err)

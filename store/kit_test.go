@@ -103,7 +103,7 @@ func (k *kit) insert(nodes ...*tree.Node) []tree.ID {
 func (k *kit) claim(w tree.WorkerID, queue string, n int) []store.Claim {
 	k.t.Helper()
 	got, err := k.Claim(k.t.Context(), store.ClaimRequest{
-		Worker: w, Queue: queue, Limit: n, WorkKinds: []string{"task"}, FinalizeKinds: []string{"task"}, Promote: true,
+		WorkerID: w, Queue: queue, Limit: n, WorkKinds: []string{"task"}, FinalizeKinds: []string{"task"}, Promote: true,
 	})
 	require.NoError(k.t, err)
 	return got.Jobs

@@ -239,7 +239,7 @@ func (m *machine) letTimePass(t *rapid.T) {
 	}
 	for _, queue := range []string{"a", "b"} {
 		// A claim of no kind at all promotes and takes nothing.
-		got, err := m.Claim(m.t.Context(), store.ClaimRequest{Worker: m.workers[0], Queue: queue, Limit: 1, Promote: true})
+		got, err := m.Claim(m.t.Context(), store.ClaimRequest{WorkerID: m.workers[0], Queue: queue, Limit: 1, Promote: true})
 		require.NoError(t, err)
 		require.Empty(t, got.Jobs)
 		due := 0

@@ -134,6 +134,27 @@ func Retryable(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
 }
 
+// Refused reports whether the server refused err's transaction for what is in it: a value out of range, a constraint, a
+// limit, a trigger's exception. It did not happen, and would not if it were tried again as it was.
+func Refused(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) || len(pg.Code) != 5 || pg.Severity == "FATAL" || pg.Severity == "PANIC" {
+		return false
+	}
+	switch pg.Code[:2] {
+	case "21", "22", "23", "38", "39", "54", "P0", "XX":
+		return true
+	}
+	return false
+}
+
+// CutOff reports whether the server cut err's transaction off because a statement took too long (statement_timeout),
+// or somebody did (pg_cancel_backend). It did not happen; a smaller one may.
+func CutOff(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == "57014"
+}
+
 // pause waits a little longer with every try, with jitter, so that those who collided do not again.
 func pause(ctx context.Context, try int) error {
 	d := time.Duration(float64(time.Millisecond) * float64(int(1)<<try) * (0.5 + rand.Float64()))

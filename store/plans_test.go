@@ -53,9 +53,9 @@ func (k *kit) crowd(n int) {
 // indexes are what each statement of the hot path may read its tables by.
 func indexes() map[string][]string {
 	return map[string][]string{
-		"claim":             {"jobs_pkey", "jobs_ready", "queues_pkey"},
+		"claim":             {"jobs_pkey", "jobs_ready", "queues_pkey", "workers_pkey"},
 		"promote":           {"jobs_pkey", "jobs_scheduled"},
-		"next due":          {"jobs_scheduled"},
+		"next due":          {"jobs_scheduled", "workers_pkey"},
 		"lock":              {"jobs_pkey"},
 		"lock dead":         {"dead_jobs_pkey"},
 		"complete":          {"jobs_pkey"},

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -57,73 +58,94 @@ func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
 	if err != nil {
 		return total, fmt.Errorf("rescue: %w", err)
 	}
+	var failed []error // of one worker: the others are rescued all the same
 	for _, id := range silent {
 		if err := s.rescueAll(ctx, tree.WorkerID(id), limit, &total); err != nil {
-			return total, fmt.Errorf("rescue from worker %d: %w", id, err)
+			failed = append(failed, fmt.Errorf("rescue from worker %d: %w", id, err))
+			if !Refused(err) && !CutOff(err) {
+				break // the database is away
+			}
 		}
 	}
 	slices.Sort(total.Woken)
 	total.Woken = slices.Compact(total.Woken)
-	return total, nil
+	return total, errors.Join(failed...)
 }
 
-// rescueAll takes back what one worker held, limit jobs a transaction, until nothing is left or others are at it.
+// rescueAll takes back what one worker held, limit jobs a transaction, until nothing is left or others are at it. Jobs
+// that the server refuses, or cuts off, are taken one by one, and what it will not take then is left behind.
 func (s *Store) rescueAll(ctx context.Context, worker tree.WorkerID, limit int, total *Rescued) error {
+	var after tree.ID // where to go on; above 0 in single steps
+	var left error
 	for {
 		var one Rescued
+		var last tree.ID
 		err := s.atomically(ctx, func(tx pgx.Tx) (err error) {
-			one, err = s.rescueFrom(ctx, tx, worker, limit)
+			one, last, err = s.rescueFrom(ctx, tx, worker, limit, after)
 			return err
 		})
-		if err != nil {
+		switch {
+		case err == nil && left != nil && last == 0:
+			return left
+		case err == nil && left != nil:
+			after = last
+		case err == nil:
+		case last == 0 || (!Refused(err) && !CutOff(err)):
 			return err
+		case left == nil && limit > 1: // the first of these: go through them one by one
+			left, limit = err, 1
+			continue
+		default:
+			left, limit, after = fmt.Errorf("job %d: %w", last, err), 1, last
+			continue
 		}
 		total.Workers += one.Workers
 		total.Retried += one.Retried
 		total.DeadLettered += one.DeadLettered
 		total.Woken = append(total.Woken, one.Woken...)
-		if one.Workers > 0 || one.Retried+one.DeadLettered == 0 {
+		if one.Workers > 0 || (left == nil && one.Retried+one.DeadLettered == 0) {
 			return nil
 		}
 	}
 }
 
-// rescueFrom is one transaction of a rescue.
-func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int) (Rescued, error) {
-	var out Rescued
+// rescueFrom is one transaction of a rescue, of jobs with ids above after. It answers the last of them, 0 for none, also
+// when it fails.
+func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int, after tree.ID) (out Rescued, last tree.ID, err error) {
 	// The row is locked if it is there and silent still; if it is not there, nobody can renew it.
 	var silent bool
-	err := tx.QueryRow(ctx, s.sql(`
+	err = tx.QueryRow(ctx, s.sql(`
 		WITH mine AS MATERIALIZED (
 			SELECT FROM {s}.workers WHERE id = $1::bigint AND expires_at < now() FOR UPDATE SKIP LOCKED)
 		SELECT EXISTS (SELECT FROM mine) OR NOT EXISTS (SELECT FROM {s}.workers WHERE id = $1::bigint)`),
 		int64(worker)).Scan(&silent)
 	if err != nil || !silent {
-		return out, err
+		return out, 0, err
 	}
-	endings, err := s.lostBy(ctx, tx, worker, limit)
+	endings, err := s.lostBy(ctx, tx, worker, limit, after)
 	if err != nil {
-		return out, err
+		return out, 0, err
 	}
 	if len(endings) > 0 {
+		last = endings[len(endings)-1].ID
 		if err := s.settleLost(ctx, tx, worker, endings, &out); err != nil {
-			return out, err
+			return out, last, err
 		}
 	}
-	if len(endings) == limit {
-		return out, nil // there may be more: the worker's row stays until they are back
+	if len(endings) == limit || after > 0 {
+		return out, last, nil // there may be more: the worker's row stays until they are back
 	}
 	out.Workers = 1
 	_, err = tx.Exec(ctx, s.sql(`DELETE FROM {s}.workers WHERE id = $1::bigint`), int64(worker))
-	return out, err
+	return out, last, err
 }
 
 // lostBy reads what a silent worker holds, by jobs_running, and decides for each row by the row alone.
-func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int) ([]Ending, error) {
+func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int, after tree.ID) ([]Ending, error) {
 	rows, err := tx.Query(ctx, s.sql(`
 		SELECT id, claim_seq, coalesce(parent_id, 0), round, attempt >= max_attempts OR on_lost = 'dead_letter'
-		FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint ORDER BY id LIMIT $2::integer`),
-		int64(worker), int32(limit))
+		FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint AND id > $3::bigint ORDER BY id LIMIT $2::integer`),
+		int64(worker), int32(limit), int64(after))
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ type TreeFilter struct {
 // TreeRow is one tree in a list, seen from its root.
 type TreeRow struct {
 	Place     Place         `db:"place"`
-	Root      tree.ID       `db:"id"`
+	RootID    tree.ID       `db:"id"`
 	Kind      string        `db:"kind"`
 	Queue     string        `db:"queue"`
 	State     tree.State    `db:"state"`
@@ -66,7 +66,7 @@ func (s *Store) Trees(ctx context.Context, f TreeFilter) ([]TreeRow, tree.ID, er
 	if err != nil {
 		return nil, 0, fmt.Errorf("list trees: %w", err)
 	}
-	out, next := page(out, limit, func(r TreeRow) tree.ID { return r.Root })
+	out, next := page(out, limit, func(r TreeRow) tree.ID { return r.RootID })
 	return out, next, nil
 }
 

@@ -15,7 +15,7 @@ func roots(t *testing.T, f *fixture, filter store.TreeFilter) (ids []tree.ID, ne
 	rows, next, err := f.Trees(t.Context(), filter)
 	require.NoError(t, err)
 	for _, r := range rows {
-		ids = append(ids, r.Root)
+		ids = append(ids, r.RootID)
 	}
 	return ids, next
 }
@@ -78,7 +78,7 @@ func TestStalledTreesAreThoseWithAStalledFinalizerAnywhere(t *testing.T) {
 	stalledFor := map[tree.ID]time.Duration{}
 	for _, r := range rows {
 		if r.StalledAt != nil {
-			stalledFor[r.Root] = r.StalledFor.Round(time.Hour)
+			stalledFor[r.RootID] = r.StalledFor.Round(time.Hour)
 		}
 	}
 	require.Equal(t, map[tree.ID]time.Duration{10: 2 * time.Hour, 1: time.Hour}, stalledFor)
@@ -95,18 +95,18 @@ func TestTreesShowTheirRoots(t *testing.T) {
 		require.GreaterOrEqual(t, r.Age, time.Duration(0))
 		require.Equal(t, r.Place != store.PlaceLive, r.EndedAt != nil)
 		r.CreatedAt, r.Age, r.EndedAt, r.StalledAt, r.StalledFor = time.Time{}, 0, nil, nil, 0
-		byRoot[r.Root] = r
+		byRoot[r.RootID] = r
 	}
 	require.Equal(t, store.TreeRow{
-		Place: store.PlaceLive, Root: 1, Kind: "k", Queue: "q", State: tree.Waiting, Round: 1,
+		Place: store.PlaceLive, RootID: 1, Kind: "k", Queue: "q", State: tree.Waiting, Round: 1,
 		Sealed: true, Counters: store.Counters{Pending: 2, Completed: 1, Dead: 1},
 	}, byRoot[1])
 	require.Equal(t, store.TreeRow{
-		Place: store.PlaceDead, Root: 40, Kind: "k", Queue: "q", State: tree.Dead, Round: 1,
+		Place: store.PlaceDead, RootID: 40, Kind: "k", Queue: "q", State: tree.Dead, Round: 1,
 		Sealed: true, Reason: tree.ReasonFatal, Counters: store.Counters{Completed: 1, Dead: 1},
 	}, byRoot[40])
 	require.Equal(t, store.TreeRow{
-		Place: store.PlaceHistory, Root: 70, Kind: "k", Queue: "q", State: tree.Completed,
+		Place: store.PlaceHistory, RootID: 70, Kind: "k", Queue: "q", State: tree.Completed,
 		Round: 1, Sealed: true, Counters: store.Counters{Dead: 1},
 	}, byRoot[70])
 	require.Equal(t, "cancelled", byRoot[60].Closing)

@@ -62,7 +62,7 @@ func origin(root *store.JobRow) (path string, files int, err error) {
 	var meta map[string]string
 	_ = json.Unmarshal(root.Meta, &meta) // other people's jobs may have anything there
 	files, err = strconv.Atoi(meta[metaFiles])
-	if root.Kind != (FolderArgs{}).Kind() || root.Parent != 0 || meta[metaPath] == "" || err != nil {
+	if root.Kind != (FolderArgs{}).Kind() || root.ParentID != 0 || meta[metaPath] == "" || err != nil {
 		return "", 0, fmt.Errorf("job %d is not the root of a tree that counts a folder", root.ID)
 	}
 	return meta[metaPath], files, nil

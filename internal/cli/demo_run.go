@@ -239,7 +239,7 @@ func (d *demo) interrupted(ctx context.Context) {
 			return
 		}
 		if err == nil {
-			d.root = trees[0].Root
+			d.root = trees[0].RootID
 		}
 	}
 	tally, err := d.store.TreeTally(ctx, d.root)
@@ -274,8 +274,8 @@ func (d *demo) unfinished(ctx context.Context) []tree.ID {
 	}
 	var out []tree.ID
 	for _, t := range trees {
-		if strings.HasPrefix(t.Queue, demoQueue) && t.Root != d.root && t.StalledAt == nil && t.Place == store.PlaceLive && !served[t.Queue] {
-			out = append(out, t.Root)
+		if strings.HasPrefix(t.Queue, demoQueue) && t.RootID != d.root && t.StalledAt == nil && t.Place == store.PlaceLive && !served[t.Queue] {
+			out = append(out, t.RootID)
 		}
 	}
 	return out

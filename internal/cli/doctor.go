@@ -107,7 +107,7 @@ func diagnose(r store.Report, notes []string) diagnosis {
 	for _, f := range r.Findings {
 		finding := findingJSON{Invariant: f.Invariant, Rule: f.Rule, Total: f.Total, Rows: []offenderJSON{}}
 		for _, o := range f.Rows {
-			finding.Rows = append(finding.Rows, offenderJSON{o.Job, o.Root, o.Detail})
+			finding.Rows = append(finding.Rows, offenderJSON{o.Job, o.RootID, o.Detail})
 		}
 		d.Findings = append(d.Findings, finding)
 	}

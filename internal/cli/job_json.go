@@ -73,10 +73,10 @@ func countersOf(c store.Counters) countersJSON {
 
 func jobOf(j *store.JobRow, failed []store.AttemptError) jobJSON {
 	out := jobJSON{
-		ID: j.ID, Place: j.Place, Tree: j.Root, Parent: j.Parent, Kind: j.Kind, Queue: j.Queue, State: j.State,
+		ID: j.ID, Place: j.Place, Tree: j.RootID, Parent: j.ParentID, Kind: j.Kind, Queue: j.Queue, State: j.State,
 		Held: j.Held, Priority: j.Priority, CreatedAt: j.CreatedAt, RunAt: j.RunAt, StartedAt: j.StartedAt,
 		StalledAt: j.StalledAt, FailedAt: j.FailedAt, FinishedAt: j.FinishedAt, Attempt: j.Attempt,
-		MaxAttempts: j.MaxAttempts, Lost: j.Lost, Snoozes: j.Snoozes, Worker: j.Worker,
+		MaxAttempts: j.MaxAttempts, Lost: j.Lost, Snoozes: j.Snoozes, Worker: j.WorkerID,
 		TimeoutSeconds: j.Timeout.Seconds(), Round: j.Round, Sealed: j.Sealed, Closing: j.Closing, OnDead: j.OnDead,
 		Children: countersOf(j.Counters), Key: j.ChildKey, DedupKey: j.DedupKey, DroppedKey: j.DroppedKey,
 		Tags: append([]string{}, j.Tags...), Args: j.Args, Meta: j.Meta, Result: j.Result, Reason: j.Reason,
@@ -86,7 +86,7 @@ func jobOf(j *store.JobRow, failed []store.AttemptError) jobJSON {
 		out.TimeoutSeconds = -1
 	}
 	for _, f := range failed {
-		out.Failures = append(out.Failures, failureJSON{f.At, f.Attempt, f.Round, f.Outcome, f.Worker, f.Error, f.Stack})
+		out.Failures = append(out.Failures, failureJSON{f.At, f.Attempt, f.Round, f.Outcome, f.WorkerID, f.Error, f.Stack})
 	}
 	return out
 }

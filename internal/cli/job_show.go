@@ -101,8 +101,8 @@ func (a *App) writeJob(j *store.JobRow, failed []store.AttemptError, stacks bool
 			fmt.Fprintf(&b, " of round %d", f.Round)
 		}
 		fmt.Fprintf(&b, ", %s ago: %s", duration(f.Age), a.paint(a.OutTerminal, red, string(f.Outcome)))
-		if f.Worker != 0 {
-			fmt.Fprintf(&b, ", worker %d", f.Worker)
+		if f.WorkerID != 0 {
+			fmt.Fprintf(&b, ", worker %d", f.WorkerID)
 		}
 		fmt.Fprintf(&b, "\n  %s\n", indent(f.Error))
 		switch {

@@ -36,9 +36,9 @@ func takePicture(ctx context.Context, st *store.Store, id tree.ID, v view) (*pic
 	if err != nil {
 		return nil, notFound(err, "job", id)
 	}
-	p := &picture{root: job.Root, top: branchOf(job)}
-	if p.counts, err = st.TreeCounts(ctx, job.Root); err != nil {
-		return nil, notFound(err, "tree", job.Root)
+	p := &picture{root: job.RootID, top: branchOf(job)}
+	if p.counts, err = st.TreeCounts(ctx, job.RootID); err != nil {
+		return nil, notFound(err, "tree", job.RootID)
 	}
 	room := maxShown
 	level := []*branch{p.top}

@@ -86,7 +86,7 @@ func TestShellCompletionIsThere(t *testing.T) {
 	require.Contains(t, newShell(t).run("__complete", "tree", "").ok(), "watch\t")
 }
 
-func TestEveryReadingCommandAnswersInJSON(t *testing.T) {
+func TestTheCommandsThatAnswerInJSON(t *testing.T) {
 	t.Parallel()
 	var with []string
 	for _, cmd := range commands((&App{}).root()) {
@@ -97,6 +97,7 @@ func TestEveryReadingCommandAnswersInJSON(t *testing.T) {
 	slices.Sort(with)
 	require.Equal(t, []string{
 		"coppice bench flat", "coppice bench trees", "coppice db status", "coppice demo", "coppice doctor", "coppice job show", "coppice migrate status", "coppice queue list",
+		"coppice queue pause", "coppice queue resume",
 		"coppice tree list", "coppice tree show", "coppice tree watch", "coppice version",
 	}, with)
 }

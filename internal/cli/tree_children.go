@@ -19,7 +19,7 @@ func (a *App) listChildren(ctx context.Context, st *store.Store, id, after tree.
 	}
 	for first := true; first || after != 0; first = false {
 		var rows []store.ChildRow
-		rows, after, err = st.Children(ctx, job.Root, id, after, store.MaxPage)
+		rows, after, err = st.Children(ctx, job.RootID, id, after, store.MaxPage)
 		if err != nil {
 			return err
 		}

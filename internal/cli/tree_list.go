@@ -119,7 +119,7 @@ func (a *App) writeTrees(trees []store.TreeRow, next tree.ID) error {
 		c := r.Counters
 		settled := c.Completed + c.Cancelled + c.Dead + c.Removed
 		t.AppendRow(table.Row{
-			r.Root, oneLine(r.Kind, 40), oneLine(r.Queue, 30), a.state(state),
+			r.RootID, oneLine(r.Kind, 40), oneLine(r.Queue, 30), a.state(state),
 			count(settled) + "/" + count(settled+c.Pending), count(c.Dead), duration(r.Age), treeNote(r),
 		})
 	}
@@ -152,7 +152,7 @@ func treesOf(trees []store.TreeRow, next tree.ID) treesJSON {
 	out := treesJSON{Trees: []treeJSON{}, Next: next}
 	for _, r := range trees {
 		out.Trees = append(out.Trees, treeJSON{
-			ID: r.Root, Place: r.Place, Kind: r.Kind, Queue: r.Queue, State: r.State, Held: r.Held, Sealed: r.Sealed,
+			ID: r.RootID, Place: r.Place, Kind: r.Kind, Queue: r.Queue, State: r.State, Held: r.Held, Sealed: r.Sealed,
 			Closing: r.Closing, Round: r.Round, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt, StalledAt: r.StalledAt,
 			Reason: r.Reason, Children: countersOf(r.Counters),
 		})
