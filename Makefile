@@ -7,6 +7,10 @@ GOLANGCI := $(TOOLS)/golangci-lint-$(GOLANGCI_VERSION)
 # machine has cores only makes all of them slow.
 PARALLEL ?= 2
 
+# Tests of a package at a time. Most of them wait, for the database or for a lease
+# to end, so a few more than the machine has cores keep it busy.
+TESTS ?= 4
+
 PGBOUNCER ?= $(shell command -v pgbouncer || echo /usr/sbin/pgbouncer)
 
 .DEFAULT_GOAL := help
@@ -15,7 +19,7 @@ help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 test: ## run every test under the race detector, against a real PostgreSQL
-	go test -race -timeout 20m -p $(PARALLEL) ./...
+	go test -race -timeout 20m -p $(PARALLEL) -parallel $(TESTS) ./...
 
 test-short: ## run the tests that take no time, without the race detector
 	go test -short -timeout 5m -p $(PARALLEL) ./...

@@ -15,7 +15,7 @@
 //
 // A job runs at least once: a handler whose worker dies, or whose outcome could not be written before its
 // lease ended, runs again. An outcome is recorded at most once. A handler says more than success or failure
-// through the errors it returns: [Fatal], [RetryAfter], [Snooze], [Cancel].
+// through the errors it returns: [Fatal], [RetryAfter], [Snooze], [Cancel]; and with [FanOut] it gives its job children.
 //
 // What does not live here: SQL (package store), the description of jobs (package tree), the dead-letter
 // queue's verbs (package dlq), upkeep (package reaper).

@@ -27,7 +27,7 @@ type process struct {
 
 func spawn(t *testing.T, url string) *process {
 	t.Helper()
-	p := &process{cmd: exec.CommandContext(context.Background(), os.Args[0]), out: &bytes.Buffer{}} //nolint:gosec // this program
+	p := &process{cmd: exec.CommandContext(context.Background(), os.Args[0]), out: &bytes.Buffer{}}
 	p.cmd.Env = append(os.Environ(), workerEnv+"="+url)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
 	require.NoError(t, p.cmd.Start())

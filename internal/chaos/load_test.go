@@ -111,7 +111,10 @@ type logbook struct {
 	n  map[string]int
 }
 
-func newLogbook(t testing.TB) *logbook { return &logbook{t: t, n: map[string]int{}} }
+func newLogbook(t testing.TB) *logbook {
+	t.Helper()
+	return &logbook{t: t, n: map[string]int{}}
+}
 
 func (l *logbook) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
 func (l *logbook) WithAttrs([]slog.Attr) slog.Handler               { return l }

@@ -36,7 +36,7 @@ func newServer(t *testing.T) *server {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "pg") //nolint:usetesting // short, to leave room for the socket's name
 	require.NoError(t, err)
-	require.NoError(t, os.Chmod(folder, 0o755)) //nolint:gosec // root's server runs as another account
+	require.NoError(t, os.Chmod(folder, 0o755))
 	s := &server{t: t, options: pglocal.Options{Folder: folder, Force: true}}
 	t.Cleanup(func() {
 		require.NoError(t, pglocal.Stop(context.Background(), s.options))
