@@ -60,7 +60,7 @@ func TestAnOutcomeThatTheDatabaseRefusesHoldsUpNoOther(t *testing.T) {
 // TestATimeoutOfStatementsMakesBatchesSmaller lets every row of a batch take so long that a large batch is cut off.
 func TestATimeoutOfStatementsMakesBatchesSmaller(t *testing.T) {
 	t.Parallel()
-	e := environment{setUp: `ALTER DATABASE %s SET statement_timeout = '150ms'`, shows: "statement_timeout = 150ms"}
+	e := environment{setUp: `ALTER DATABASE {database} SET statement_timeout = '150ms'`, shows: "statement_timeout = 150ms"}
 	k := newKitIn(t, e)
 	k.exec(`CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 		PERFORM pg_sleep(0.002);
