@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/list"
-	"github.com/jedib0t/go-pretty/v6/text"
 
 	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
@@ -42,7 +41,7 @@ func (a *App) lines(p *picture) []string {
 	}
 	if width := a.width(); width > 0 {
 		for i, line := range lines {
-			lines[i] = text.Trim(line, width)
+			lines[i] = snip(line, width)
 		}
 	}
 	return lines

@@ -51,7 +51,7 @@ program needs and 1 if it is not, so that a deployment can ask first.`,
 
 func (a *App) writeMigrations(schema string, all []migrations.Status, problem error, asJSON bool) error {
 	answer := migrateStatusJSON{Schema: schema, Current: problem == nil, Migrations: []migrationJSON{}}
-	t := a.newTable("version>", "name", "applied at")
+	t := a.newTable("version>", "name~", "applied at")
 	for _, m := range all {
 		line := migrationJSON{Version: m.Version, Name: m.Name}
 		at := "not yet"

@@ -94,7 +94,7 @@ func (a *App) writeQueues(queues []store.QueueRow) error {
 		fmt.Fprintln(a.Err, "there are no queues yet")
 		return nil
 	}
-	t := a.newTable("queue", "ready>", "oldest>", "scheduled>", "running>", "waiting>", "held>", "dead>", "history>", "dlq>", "paused")
+	t := a.newTable("queue~", "ready>", "oldest>", "scheduled>", "running>", "waiting>", "held>", "dead>", "history>", "dlq>", "paused")
 	for _, q := range queues {
 		oldest, scheduled, running, paused := "-", count(q.Scheduled), count(q.Running), ""
 		if q.OldestReady > 0 {

@@ -43,7 +43,7 @@ func (a *App) listChildren(ctx context.Context, st *store.Store, id, after tree.
 
 // writeChildren writes one page. Columns have a width of their own on every page; only the first has headings.
 func (a *App) writeChildren(rows []store.ChildRow, headings bool) error {
-	t := a.newTable("job>", "state", "kind", "key", "children>", "attempts>", "error")
+	t := a.newTable("job>", "state", "kind~", "key~", "children>", "attempts>", "error")
 	if !headings {
 		t.ResetHeaders()
 	}

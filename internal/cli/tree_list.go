@@ -110,7 +110,7 @@ func (a *App) writeNoTrees(f store.TreeFilter) {
 }
 
 func (a *App) writeTrees(trees []store.TreeRow, next tree.ID) error {
-	t := a.newTable("tree>", "kind", "queue", "state", "children>", "dead>", "age>", "note")
+	t := a.newTable("tree>", "kind~", "queue~", "state", "children>", "dead>", "age>", "note")
 	for _, r := range trees {
 		state := r.State
 		if r.StalledAt != nil {
