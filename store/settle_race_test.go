@@ -56,7 +56,7 @@ func pairs(n int, options ...tree.Option) []*tree.Node {
 
 func TestTheLastTwoChildrenSettledAtOnceMakeTheirParentReadyOnce(t *testing.T) {
 	t.Parallel()
-	parents := rounds(400)
+	parents := rounds(1_000)
 	k := newKit(t)
 	s, w := k.onPool(2), k.worker()
 	k.insert(pairs(parents)...)
@@ -174,7 +174,7 @@ func TestFinalizersRaceTheLeavesOfTheirSiblings(t *testing.T) {
 func TestSixtyFourChildrenEndAtOnce(t *testing.T) {
 	t.Parallel()
 	const children = 64
-	times := rounds(40)
+	times := rounds(100)
 	ends := []func(*store.Claim) store.Ending{
 		completed, completed, dead, func(c *store.Claim) store.Ending { return ending(c, store.EndCancelled) },
 	}
