@@ -75,6 +75,8 @@ func TestAllOfItWorksWithoutRoot(t *testing.T) {
 
 func copyProgram(t *testing.T, from, to string) {
 	t.Helper()
+	syscall.ForkLock.RLock() // a process started meanwhile would have the program open to write
+	defer syscall.ForkLock.RUnlock()
 	in, err := os.Open(from)
 	require.NoError(t, err)
 	defer func() { _ = in.Close() }()

@@ -19,7 +19,7 @@ func fakeServer(t *testing.T, folder, version string) {
 	require.NoError(t, os.MkdirAll(folder, 0o755))
 	for _, name := range []string{"initdb", "postgres", "pg_ctl"} {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
-		require.NoError(t, os.WriteFile(filepath.Join(folder, name), []byte(script), 0o755))
+		writeProgram(t, filepath.Join(folder, name), script)
 	}
 }
 
@@ -41,7 +41,7 @@ func TestTheNewestSupportedVersionIsFoundFirst(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(broken, "initdb"))) // only a client package
 	require.NoError(t, os.Symlink(filepath.Join(root, "path"), filepath.Join(root, "link")))
 	config := filepath.Join(root, "pg_config")
-	require.NoError(t, os.WriteFile(config, []byte("#!/bin/sh\necho "+root+"/asked\n"), 0o755))
+	writeProgram(t, config, "#!/bin/sh\necho "+root+"/asked\n")
 
 	var versions []string
 	for _, b := range find(t.Context(), places{

@@ -19,7 +19,7 @@ func fakeInitdb(t *testing.T, script string) Options {
 	require.NoError(t, os.Chmod(folder, 0o755)) // root's server runs as another account
 	bin := filepath.Join(folder, "bin")
 	fakeServer(t, bin, "17.5")
-	require.NoError(t, os.WriteFile(filepath.Join(bin, "initdb"), []byte("#!/bin/sh\n"+script), 0o755))
+	writeProgram(t, filepath.Join(bin, "initdb"), "#!/bin/sh\n"+script)
 	return Options{Folder: folder, places: &places{path: bin}}
 }
 
