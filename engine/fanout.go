@@ -59,8 +59,6 @@ func (w *Worker) writeFanOut(claim *store.Claim, plan *tree.Plan) error {
 		case errors.As(err, &duplicate):
 			return duplicate
 		case store.Refused(err):
-			return err // it would be refused again
-		case store.Refused(err):
 			return err // nothing was written, nor would be
 		case w.sinceStart() > deadline:
 			// Whether it was made is unknown. The job comes back to its queue if it was not: the next beat finds

@@ -57,12 +57,17 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".jobs (
   priority        smallint    NOT NULL DEFAULT 0,     -- lower first
   sealed          boolean     NOT NULL DEFAULT true,  -- false: more children may come
   held            boolean     NOT NULL DEFAULT false, -- an operator's hold, apart from the state
+  hold_below      boolean     NOT NULL DEFAULT false, -- children that are added to it are held too
+  parked          boolean     NOT NULL DEFAULT false, -- ready, but its group or limit has no room: see docs/internals.md
+  awaited         boolean     NOT NULL DEFAULT false, -- somebody waits for its end
   state           text COLLATE "C" NOT NULL,
   queue           text COLLATE "C" NOT NULL,
   kind            text COLLATE "C" NOT NULL,
   on_dead         text COLLATE "C" NOT NULL DEFAULT 'wait',
   on_lost         text COLLATE "C" NOT NULL DEFAULT 'retry',
-  closing         text COLLATE "C",                   -- what becomes of it when its last child settles
+  closing         text COLLATE "C",                   -- what becomes of it: 'cancelled', or the reason of a dead letter
+  closing_by      text,                               -- the actor
+  closing_why     text,
   dedup_key       text COLLATE "C",
   child_key       text COLLATE "C",                   -- names it among its siblings
   group_key       text COLLATE "C",                   -- jobs of one group run one at a time
@@ -100,6 +105,14 @@ CREATE INDEX jobs_roots ON "${COPPICE_SCHEMA:-coppice}".jobs (id)
 -- Trees that a dead child holds up, and since when.
 CREATE INDEX jobs_stalled ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, stalled_at)
   WHERE state = 'waiting' AND stalled_at IS NOT NULL;
+-- What is being cancelled or stopped, by tree.
+CREATE INDEX jobs_closing ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, id)
+  WHERE closing IS NOT NULL;
+-- Whose deadline comes next, and which unsealed parent is given up next.
+CREATE INDEX jobs_deadline ON "${COPPICE_SCHEMA:-coppice}".jobs (deadline_at)
+  WHERE deadline_at IS NOT NULL AND closing IS NULL;
+CREATE INDEX jobs_unsealed ON "${COPPICE_SCHEMA:-coppice}".jobs (seal_by)
+  WHERE NOT sealed AND closing IS NULL;
 CREATE UNIQUE INDEX jobs_dedup ON "${COPPICE_SCHEMA:-coppice}".jobs (dedup_key)
   WHERE dedup_key IS NOT NULL;
 CREATE UNIQUE INDEX jobs_child ON "${COPPICE_SCHEMA:-coppice}".jobs (parent_id, child_key)
@@ -148,6 +161,7 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".history (
   actor       text,
   error       text,   -- why it was cancelled, or the note of a job that was skipped
   result      json,
+  skipped     boolean NOT NULL DEFAULT false, -- completed without running: its guard said that the world had moved on
   CONSTRAINT history_state CHECK (state IN ('completed', 'cancelled'))
 ) PARTITION BY RANGE (finished_at);
 CREATE INDEX history_id ON "${COPPICE_SCHEMA:-coppice}".history (id);

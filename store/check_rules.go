@@ -89,7 +89,7 @@ func rules(history bool) []rule {
 			ClosingState, "Only a waiting or running job closes, to end as cancelled or dead.",
 			`SELECT id AS job, root_id AS root, format('it is %s and closing as %s', state, closing) AS detail
 			 FROM {s}.jobs WHERE closing IS NOT NULL
-			   AND (state NOT IN ('waiting', 'running') OR closing NOT IN ('cancelled', 'dead'))`,
+			   AND (state NOT IN ('waiting', 'running') OR closing NOT IN ('cancelled', 'fail_fast', 'never_sealed'))`,
 		},
 	}
 	if history {

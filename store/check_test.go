@@ -178,8 +178,8 @@ func TestCheckFindsALeafThatWaits(t *testing.T) {
 }
 
 func TestCheckFindsAReadyJobThatCloses(t *testing.T) {
-	finds(t, `UPDATE {s}.jobs SET closing = 'dead' WHERE id = 80`,
-		store.ClosingState, store.Offender{Job: 80, RootID: 80, Detail: "it is ready and closing as dead"})
+	finds(t, `UPDATE {s}.jobs SET closing = 'fail_fast' WHERE id = 80`,
+		store.ClosingState, store.Offender{Job: 80, RootID: 80, Detail: "it is ready and closing as fail_fast"})
 }
 
 func TestCheckNamesAFewRowsAndCountsThemAll(t *testing.T) {

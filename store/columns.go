@@ -6,5 +6,5 @@ const jobColumns = `id, root_id, parent_id, claim_seq, run_at, created_at, start
 	deadline_at, seal_by, timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, keep_ms,
 	pending, completed, dead, cancelled, removed, attempt, max_attempts, lost, snoozes, round, parent_round,
 	tolerate_count, tolerate_ratio, backoff_factor, backoff_jitter, progress, priority, sealed, held,
-	queue, kind, on_dead, on_lost, closing, child_key, group_key, limit_key, effect, tags, meta, trace,
+	hold_below, queue, kind, on_dead, on_lost, closing, closing_by, closing_why, child_key, group_key, limit_key, effect, tags, meta, trace,
 	checkpoint, args`

@@ -67,9 +67,9 @@ func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f F
 	var queue string
 	// By jobs_pkey.
 	err := tx.QueryRow(ctx, s.sql(`
-		SELECT root_id, round + 1, queue FROM {s}.jobs
+		SELECT root_id, round + 1, hold_below, queue FROM {s}.jobs
 		WHERE id = $1::bigint AND claim_seq = $2::bigint AND worker_id = $3::bigint FOR UPDATE`),
-		int64(f.ID), f.Seq, int64(worker)).Scan(&on.root, &on.round, &queue)
+		int64(f.ID), f.Seq, int64(worker)).Scan(&on.root, &on.round, &on.held, &queue)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &FannedOut{Lost: true}, nil
 	}

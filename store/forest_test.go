@@ -47,7 +47,7 @@ func newForest(t testing.TB) *fixture {
 	f.put("jobs", row{"id": 50, "state": "waiting", "round": 1, "sealed": false})
 	f.put("jobs", row{"id": 60, "state": "waiting", "round": 1, "closing": "cancelled", "pending": 1})
 	f.put("jobs", row{"id": 61, "root_id": 60, "parent_id": 60, "state": "running", "worker_id": worker, "closing": "cancelled"})
-	f.put("jobs", row{"id": 65, "state": "waiting", "round": 1, "closing": "dead"})
+	f.put("jobs", row{"id": 65, "state": "waiting", "round": 1, "closing": "fail_fast"})
 
 	// An orphan, whose parent completed without it.
 	f.put("history", row{"id": 70, "round": 1, "dead": 1, "on_dead": "proceed"})

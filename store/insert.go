@@ -94,30 +94,32 @@ func insertText(with, id, parent, root, from, order string) string {
 	INSERT INTO {s}.jobs (id, parent_id, root_id, state, run_at, pending, round, kind, args, queue, priority,
 		max_attempts, timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, backoff_factor, backoff_jitter,
 		dedup_key, child_key, tags, meta, keep_ms, on_dead, on_lost, parent_round,
-		tolerate_count, tolerate_ratio)
+		tolerate_count, tolerate_ratio, group_key, limit_key, deadline_at, seal_by, sealed, held, hold_below)
 	SELECT ` + id + `, ` + parent + `, ` + root + `,
-		CASE WHEN n.children > 0 THEN 'waiting'
+		CASE WHEN n.children > 0 OR n.seal_ms IS NOT NULL THEN 'waiting'
 			WHEN coalesce(n.delay_ms, 0) > 0 OR n.due_at > now() THEN 'scheduled' ELSE 'ready' END,
 		greatest(coalesce(n.due_at, now() + coalesce(n.delay_ms, 0) * interval '1 millisecond'), now()),
 		n.children, CASE WHEN n.finalizes THEN 1 ELSE 0 END, n.kind, n.args::json, n.queue, n.priority,
 		n.max_attempts, n.timeout_ms, n.max_age_ms, n.backoff_base_ms, n.backoff_cap_ms, n.backoff_factor,
 		n.backoff_jitter, n.dedup_key, n.child_key, n.tags::text[], n.meta::json, n.keep_ms, n.on_dead, n.on_lost,
-		n.parent_round, n.tolerate_count, n.tolerate_ratio
+		n.parent_round, n.tolerate_count, n.tolerate_ratio, n.group_key, n.limit_key,
+		now() + n.deadline_ms * interval '1 millisecond', now() + n.seal_ms * interval '1 millisecond',
+		n.seal_ms IS NULL, $33::boolean, $33::boolean
 	FROM ` + from + ` unnest($1::integer[], $2::boolean[], $3::text[], $4::text[], $5::text[], $6::integer[], $7::bigint[],
 		$8::timestamptz[], $9::integer[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::real[],
 		$15::real[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::text[],
 		$23::bigint[], $24::bigint[], $25::bigint[], $26::integer[], $27::integer[],
-		$28::real[])
+		$28::real[], $29::text[], $30::text[], $31::bigint[], $32::bigint[])
 		WITH ORDINALITY AS n(children, finalizes, kind, args, queue, priority, delay_ms, due_at, max_attempts,
 			timeout_ms, max_age_ms, backoff_base_ms, backoff_cap_ms, backoff_factor, backoff_jitter, dedup_key,
 			child_key, tags, meta, keep_ms, on_dead, on_lost, id, parent, root, parent_round, tolerate_count,
-			tolerate_ratio, n)` + order
+			tolerate_ratio, group_key, limit_key, deadline_ms, seal_ms, n)` + order
 }
 
 // insertOnceSQL draws ids in the statement: parent and root are places in the plan, from 1. The ids are an
 // array looked into by place, not a join, so that no plan can make it quadratic.
 var insertOnceSQL = insertText(`WITH drawn AS MATERIALIZED (
-		SELECT array(SELECT nextval({seq}) FROM generate_series(1, $29::integer)) AS ids
+		SELECT array(SELECT nextval({seq}) FROM generate_series(1, $34::integer)) AS ids
 	), made AS (`, `d.ids[n.n]`, `d.ids[n.parent]`, `d.ids[n.root]`, `drawn d CROSS JOIN `,
 	` RETURNING 1) SELECT d.ids FROM drawn d`)
 

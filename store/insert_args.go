@@ -26,6 +26,7 @@ type graft struct {
 	parent int64
 	root   int64 // of the parent's tree
 	round  int32 // of the parent, that the children are made for
+	held   bool  // what is added is held like the parent
 }
 
 // specArgs turns the specs at some places of the plan into the array parameters of insertText. Without ids,
@@ -90,6 +91,11 @@ func specArgs(plan *tree.Plan, at []int, ids []int64, on *graft) []any {
 		id, parent, root, round,
 		each(plan, at, func(s *tree.Spec) int32 { return int32(s.Tolerate) }),
 		each(plan, at, func(s *tree.Spec) float32 { return float32(s.TolerateRatio) }),
+		each(plan, at, func(s *tree.Spec) *string { return orNull(s.GroupKey) }),
+		each(plan, at, func(s *tree.Spec) *string { return orNull(s.LimitKey) }),
+		each(plan, at, func(s *tree.Spec) *int64 { return orNullMillis(s.Deadline) }),
+		each(plan, at, func(s *tree.Spec) *int64 { return orNullMillis(s.SealBy) }),
+		on != nil && on.held,
 	}
 }
 

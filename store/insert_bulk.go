@@ -17,7 +17,8 @@ func bulkColumns() []string {
 		"id", "parent_id", "root_id", "state", "run_at", "created_at", "pending", "round", "kind", "args", "queue",
 		"priority", "max_attempts", "timeout_ms", "max_age_ms", "backoff_base_ms", "backoff_cap_ms",
 		"backoff_factor", "backoff_jitter", "child_key", "tags", "meta", "keep_ms", "on_dead", "on_lost", "parent_round",
-		"tolerate_count", "tolerate_ratio",
+		"tolerate_count", "tolerate_ratio", "group_key", "limit_key", "deadline_at", "seal_by", "sealed", "held",
+		"hold_below",
 	}
 }
 
@@ -54,7 +55,7 @@ type bulkRows struct {
 	now  time.Time
 	on   *graft // nil: none
 	next int
-	row  [28]any
+	row  [35]any
 }
 
 // Next goes to the next row, if there is one.
@@ -73,7 +74,7 @@ func (b *bulkRows) Values() ([]any, error) {
 	}
 	state := tree.Ready
 	switch {
-	case s.Children > 0:
+	case s.Children > 0 || s.SealBy > 0:
 		state = tree.Waiting
 	case runAt.After(b.now):
 		state = tree.Scheduled
@@ -110,5 +111,13 @@ func (b *bulkRows) Values() ([]any, error) {
 		r[21] = json.RawMessage(*m)
 	}
 	r[22], r[23], r[24] = keepFor(s), string(s.OnDead), string(s.OnLost)
+	r[28], r[29], r[30], r[31] = orNull(s.GroupKey), orNull(s.LimitKey), b.after(s.Deadline), b.after(s.SealBy)
+	held := b.on != nil && b.on.held
+	r[32], r[33], r[34] = s.SealBy == 0, held, held
 	return r[:], nil
+}
+
+// after is a time so long after the insert, or NULL for zero.
+func (b *bulkRows) after(d time.Duration) pgtype.Timestamptz {
+	return pgtype.Timestamptz{Time: b.now.Add(time.Duration(millisUp(d)) * time.Millisecond), Valid: d > 0}
 }

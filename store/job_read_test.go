@@ -48,7 +48,7 @@ func TestJobReadsEveryColumn(t *testing.T) {
 		"cancelled": 4, "removed": 5, "attempt": 6, "max_attempts": 7, "lost": 8, "snoozes": 9, "round": 10,
 		"parent_round": 2, "tolerate_count": 11, "tolerate_ratio": 0.1, "backoff_factor": 1.5, "backoff_jitter": 0.2,
 		"progress": 0.7, "priority": -3, "sealed": false, "held": true, "queue": "q2", "kind": "k2", "on_dead": "proceed",
-		"on_lost": "dead_letter", "closing": "dead", "child_key": "c", "group_key": "g", "limit_key": "l", "effect": "e",
+		"on_lost": "dead_letter", "closing": "fail_fast", "child_key": "c", "group_key": "g", "limit_key": "l", "effect": "e",
 		"tags": []string{"a", "b"}, "meta": `{"m": "1"}`, "trace": `{"t":1}`, "checkpoint": `[ 1]`,
 		"args": `{"b":1, "a":1.10, "b":2}`,
 	}
@@ -59,7 +59,7 @@ func TestJobReadsEveryColumn(t *testing.T) {
 		BackoffCap: 4 * time.Second, BackoffFactor: 1.5, BackoffJitter: 0.2, OnLost: tree.LostDeadLetter,
 		Progress: new(float32(0.7)),
 		Counters: store.Counters{Pending: 1, Completed: 2, Dead: 3, Cancelled: 4, Removed: 5}, Round: 10, ParentRound: 2,
-		Closing: "dead", OnDead: tree.Proceed, TolerateCount: 11, TolerateRatio: 0.1, ChildKey: "c", GroupKey: "g",
+		Closing: "fail_fast", OnDead: tree.Proceed, TolerateCount: 11, TolerateRatio: 0.1, ChildKey: "c", GroupKey: "g",
 		LimitKey: "l", Effect: "e", KeepFor: new(time.Duration(0)), Tags: []string{"a", "b"},
 		Args: json.RawMessage(full["args"].(string)), Meta: json.RawMessage(`{"m": "1"}`),
 		Trace: json.RawMessage(`{"t":1}`), Checkpoint: json.RawMessage(`[ 1]`),

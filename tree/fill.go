@@ -104,7 +104,7 @@ func (s *Spec) check() error {
 		return err
 	}
 	if !s.OnDead.valid() {
-		return wrong("on dead", "%q is no dead-child policy; there are %q and %q", Clip(string(s.OnDead), 40), Wait, Proceed)
+		return wrong("on dead", "%q is no dead-child policy; there are %q, %q and %q", Clip(string(s.OnDead), 40), Wait, Proceed, Fail)
 	}
 	if s.Tolerate < 0 || s.Tolerate > MaxNodes {
 		return wrong("tolerate", "%d is outside 0 to %d", s.Tolerate, MaxNodes)
@@ -122,7 +122,7 @@ func (s *Spec) checkTimes() error {
 	for _, d := range []struct {
 		field string
 		value time.Duration
-	}{{"delay", s.Delay}, {"max age", s.MaxAge}} {
+	}{{"delay", s.Delay}, {"max age", s.MaxAge}, {"deadline", s.Deadline}, {"seal by", s.SealBy}} {
 		if d.value < 0 || d.value > MaxDuration {
 			return wrong(d.field, "%v is outside 0 to %v", d.value, MaxDuration)
 		}
@@ -162,6 +162,16 @@ func (s *Spec) checkWords() error {
 		}
 		if err := checkName(s.ChildKey, MaxKeyBytes); err != nil {
 			return wrong("key", "%v", err)
+		}
+	}
+	if s.hasGroup || s.GroupKey != "" {
+		if err := checkName(s.GroupKey, MaxKeyBytes); err != nil {
+			return wrong("group", "%v", err)
+		}
+	}
+	if s.hasLimit || s.LimitKey != "" {
+		if err := checkName(s.LimitKey, MaxKeyBytes); err != nil {
+			return wrong("limit", "%v", err)
 		}
 	}
 	if len(s.Tags) > MaxTags {

@@ -10,7 +10,7 @@ const (
 	MaxJSONDepth    = 500       // nested arrays and objects in args, results and metadata
 	MaxKindBytes    = 128       // of a kind
 	MaxQueueBytes   = 128       // of a queue's name
-	MaxKeyBytes     = 512       // of a dedup key or a child's key
+	MaxKeyBytes     = 512       // of a dedup key, a child's key, a group or a limit's key
 	MaxTagBytes     = 128       // of one tag
 	MaxTags         = 64        // tags of a job
 	MaxNodes        = 1_000_000 // jobs in one call to insert

@@ -53,6 +53,23 @@ func Key(key string) Option {
 	return func(s *Spec) { s.ChildKey, s.hasKey = key, true }
 }
 
+// Group puts the job into a group: 1 to [MaxKeyBytes] bytes, one space of groups for a schema. Jobs of one group
+// run one at a time, across all processes and queues, in the order of their insert; one that is retried, or due
+// later, keeps its place and holds up those behind it. A finalizer that waits for its children does not.
+func Group(key string) Option {
+	return func(s *Spec) { s.GroupKey, s.hasGroup = key, true }
+}
+
+// Limit makes the job count against the limits that are set for the key (how many may run, how many may start
+// a second): 1 to [MaxKeyBytes] bytes, one space of keys for a schema. A key without limits limits nothing.
+func Limit(key string) Option {
+	return func(s *Spec) { s.LimitKey, s.hasLimit = key, true }
+}
+
+// Deadline cancels what is left of the job, and of everything below it, d after its insert. Zero: never.
+// On a root it is the deadline of the tree.
+func Deadline(d time.Duration) Option { return func(s *Spec) { s.Deadline = d } }
+
 // Tags adds free words to the job: at most [MaxTags], each 1 to [MaxTagBytes] bytes.
 func Tags(tags ...string) Option {
 	return func(s *Spec) { s.Tags = append(slices.Clip(s.Tags), tags...) }

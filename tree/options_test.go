@@ -2,6 +2,7 @@ package tree_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -168,7 +169,13 @@ func TestNumbersAndDurationsBeyondTheirLimitsAreRefused(t *testing.T) {
 		{backoff(0, 0, 0, 1.1), "backoff", "jitter"},
 		{backoff(0, 0, 0, math.NaN()), "backoff", "jitter"},
 		{backoff(0, 0, 0, math.Inf(-1)), "backoff", "jitter"},
-		{tree.OnDead("fail"), "on dead", `there are "wait" and "proceed"`},
+		{tree.OnDead("stop"), "on dead", `there are "wait", "proceed" and "fail"`},
+		{tree.Group(""), "group", "is empty"},
+		{tree.Limit(""), "limit", "is empty"},
+		{tree.Group(strings.Repeat("g", tree.MaxKeyBytes+1)), "group", "more than 512"},
+		{tree.Limit("l\x00"), "limit", "NUL"},
+		{tree.Deadline(-1), "deadline", "outside"},
+		{tree.Deadline(most + 1), "deadline", "outside"},
 		{tree.OnDead(""), "on dead", "there are"},
 		{tree.Tolerate(-1), "tolerate", "-1 is outside 0 to 1000000"},
 		{tree.Tolerate(tree.MaxNodes + 1), "tolerate", "outside"},

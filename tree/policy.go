@@ -11,9 +11,13 @@ const (
 	// Proceed counts a dead child as settled: the finalizer runs with what there is, and can list
 	// the dead through its Children.
 	Proceed DeadPolicy = "proceed"
+	// Fail gives the finalizer up with the child: what is left of its subtree is stopped and goes to the
+	// dead-letter queue with it, as [ReasonFailFast], so that one retry brings all of it back. A child that
+	// runs is asked to stop, and keeps its result if it completes all the same.
+	Fail DeadPolicy = "fail"
 )
 
-func (p DeadPolicy) valid() bool { return p == Wait || p == Proceed }
+func (p DeadPolicy) valid() bool { return p == Wait || p == Proceed || p == Fail }
 
 // LostPolicy says what becomes of a running job whose worker died.
 type LostPolicy string

@@ -13,13 +13,15 @@ const (
 	ReasonBadResult     Reason = "bad_result"     // the result cannot be stored: too large, NUL, or not JSON
 	ReasonBadFanOut     Reason = "bad_fan_out"    // the children that the handler asked for cannot be inserted as they are
 	ReasonLost          Reason = "lost"           // workers died on it too often, or once where that is too often
+	ReasonFailFast      Reason = "fail_fast"      // stopped because a child of it, or of an ancestor whose policy is Fail, died
+	ReasonNeverSealed   Reason = "never_sealed"   // stopped because it, or an ancestor, was still open to more children at its deadline
 )
 
 // Reasons lists the catalogue.
 func Reasons() []Reason {
 	return []Reason{
 		ReasonFatal, ReasonAttemptsSpent, ReasonAgeSpent, ReasonUndecodable, ReasonBadResult, ReasonBadFanOut,
-		ReasonLost,
+		ReasonLost, ReasonFailFast, ReasonNeverSealed,
 	}
 }
 

@@ -27,12 +27,18 @@ type Spec struct {
 	Tags          []string          // at most MaxTags; nil: none
 	Meta          map[string]string // at most MaxMetaBytes as JSON; nil: none
 	KeepFor       *time.Duration    // nil: the queue decides; 0: keep nothing
-	OnDead        DeadPolicy        // Wait or Proceed
+	OnDead        DeadPolicy        // Wait, Proceed or Fail
 	Tolerate      int               // dead children that count as settled, 0 to MaxNodes
 	TolerateRatio float64           // or such a share of all children, 0 to 1
 	OnLost        LostPolicy        // LostRetry or LostDeadLetter
+	GroupKey      string            // jobs of one group run one at a time, in order; "": none
+	LimitKey      string            // jobs of one key share a limit; "": none
+	Deadline      time.Duration     // what is left of the job and all below it is cancelled so long after the insert; 0: never
+	SealBy        time.Duration     // open to more children for so long at most; 0: sealed
 
 	ordinal          int // among its siblings, or among the plan's roots
 	hasDedup, hasKey bool
+	hasGroup         bool
+	hasLimit         bool
 	child            bool // has a parent, in the plan or in the database
 }
