@@ -20,6 +20,9 @@ type held struct {
 	seq    int64
 	cancel context.CancelCauseFunc // nil: no handler runs
 	ended  bool                    // its handler has; the outcome is on its way
+	// What is to become of it if it has not started yet.
+	stop *StopError // it is to end so
+	back bool       // it is to go back
 }
 
 func newClaims() *claims { return &claims{jobs: map[tree.ID]held{}} }
@@ -46,18 +49,62 @@ func (c *claims) take(jobs []store.Claim) []store.Claim {
 	return fresh
 }
 
-// start notes that a handler runs, and answers false when the claim was lost before it could, or has run: the same
+// goAhead says what a claim's slot is to do.
+type goAhead uint8
+
+const (
+	goNot  goAhead = iota // nothing: the claim is lost, or has run
+	goRun                 // run the handler
+	goStop                // settle it as stopped
+	goBack                // give it back
+)
+
+// start notes that a handler runs, if one is to. The claim may have been lost before it could, or have run: the same
 // claim may have been handed out twice, where it was given up for lost and then made anew under its old number.
-func (c *claims) start(f store.Fence, cancel context.CancelCauseFunc) bool {
+func (c *claims) start(f store.Fence, cancel context.CancelCauseFunc) goAhead {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	h, ok := c.jobs[f.ID]
 	if !ok || h.seq != f.Seq || h.cancel != nil || h.ended {
-		return false
+		return goNot
 	}
-	h.cancel = cancel
+	do := goRun
+	switch {
+	case h.stop != nil:
+		do, h.ended = goStop, true
+	case h.back:
+		do, h.ended = goBack, true
+	default:
+		h.cancel = cancel
+	}
 	c.jobs[f.ID] = h
-	return true
+	return do
+}
+
+// stopped asks a job to stop: its handler's context ends, or it does not start.
+func (c *claims) stopped(f store.Fence, why *StopError) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h, ok := c.jobs[f.ID]
+	if !ok || h.seq != f.Seq {
+		return
+	}
+	if h.cancel != nil {
+		h.cancel(why)
+		return
+	}
+	h.stop = why
+	c.jobs[f.ID] = h
+}
+
+// unwanted lets a job go back that has not started.
+func (c *claims) unwanted(f store.Fence) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq {
+		h.back = true
+		c.jobs[f.ID] = h
+	}
 }
 
 // stop notes that the handler has ended; the claim is held until its outcome is written.

@@ -22,7 +22,7 @@ func startOn(t *testing.T, c *claims, f store.Fence) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { cancel(nil) })
-	require.True(t, c.start(f, cancel))
+	require.Equal(t, goRun, c.start(f, cancel))
 	return ctx
 }
 
@@ -62,9 +62,9 @@ func TestAClaimThatWasLostBeforeItsHandlerRanNeverStarts(t *testing.T) {
 	c := newClaims()
 	old := c.take([]store.Claim{claimOf(1, 1)})[0]
 	c.take([]store.Claim{claimOf(1, 2)})
-	require.False(t, c.start(old.Fence, func(error) {}))
+	require.Equal(t, goNot, c.start(old.Fence, func(error) {}))
 	c.loseAll()
-	require.False(t, c.start(store.Fence{ID: 1, Seq: 2}, func(error) {}))
+	require.Equal(t, goNot, c.start(store.Fence{ID: 1, Seq: 2}, func(error) {}))
 	require.Zero(t, c.size())
 }
 
@@ -111,10 +111,10 @@ func TestAClaimThatWasHandedOutTwiceStartsOnce(t *testing.T) {
 	c.loseAll() // before it started; the server, which crashed, has forgotten the claim
 	require.Len(t, c.take(claim), 1, "made anew, under its old number")
 	cancel := func(error) {}
-	require.True(t, c.start(claim[0].Fence, cancel), "of two in the lane, the first")
-	require.False(t, c.start(claim[0].Fence, cancel), "the second, beside it")
+	require.Equal(t, goRun, c.start(claim[0].Fence, cancel), "of two in the lane, the first")
+	require.Equal(t, goNot, c.start(claim[0].Fence, cancel), "the second, beside it")
 	c.stop(claim[0].Fence)
-	require.False(t, c.start(claim[0].Fence, cancel), "the second, after it")
+	require.Equal(t, goNot, c.start(claim[0].Fence, cancel), "the second, after it")
 }
 
 func TestABatchOfOutcomesIsBoundedInBytes(t *testing.T) {

@@ -48,6 +48,10 @@ func (w *Worker) writeFanOut(claim *store.Claim, plan *tree.Plan) error {
 		var duplicate *DuplicateError
 		switch {
 		case err == nil:
+			if got.Stopped {
+				w.settler.add(w.ending(claim, store.EndStopped))
+				return nil
+			}
 			w.held.forget(claim.Fence)
 			if got.Lost && try == 0 {
 				w.log(slog.LevelWarn, "coppice: the claim was lost; its fan-out is not made", claim)

@@ -116,9 +116,7 @@ func (l *lane) runOne(claim *store.Claim) {
 
 // release gives a job back that has not started.
 func (l *lane) release(claim *store.Claim) {
-	l.worker.settler.add(store.Ending{
-		Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: store.EndReleased,
-	})
+	l.worker.settler.add(l.worker.ending(claim, store.EndReleased))
 }
 
 // releaseAhead gives back everything that no slot has taken yet: the slots of a paused queue may be busy for long.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
 )
 
 // keepLease renews the worker's lease every third of it. A worker that could not for a whole lease, by its
@@ -79,6 +80,7 @@ func (w *Worker) beat(ctx context.Context, limit time.Duration) (bool, error) {
 	if err := w.refreshQueues(ctx); err != nil {
 		w.config.Logger.Debug("coppice: queues not read", "error", err)
 	}
+	w.readTold(ctx)
 	if err := w.giveBackUnknown(ctx); err != nil {
 		w.config.Logger.Debug("coppice: claims not compared", "error", err)
 	}
@@ -146,13 +148,23 @@ func (w *Worker) unknownClaims(ctx context.Context) ([]store.Ending, error) {
 // listen hears wake-ups for as long as the worker lives, and connects again when the connection breaks.
 func (w *Worker) listen(ctx context.Context) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 30*time.Second) {
-		err := w.client.store.Listen(ctx, func() {
-			wait = 100 * time.Millisecond
-			w.wake(w.queueNames()) // what came while nobody listened
-		}, func(queue string) { w.wake([]string{queue}) }, func(string) {
-			if err := w.refreshQueues(ctx); err != nil {
-				w.config.Logger.Debug("coppice: queues not read", "error", err)
-			}
+		err := w.client.store.Listen(ctx, store.Hints{
+			Ready: func() {
+				wait = 100 * time.Millisecond
+				w.wake(w.queueNames()) // what came while nobody listened
+				w.readTold(ctx)
+			},
+			Wake: func(queue string) { w.wake([]string{queue}) },
+			Changed: func(string) {
+				if err := w.refreshQueues(ctx); err != nil {
+					w.config.Logger.Debug("coppice: queues not read", "error", err)
+				}
+			},
+			Told: func(worker tree.WorkerID) {
+				if worker == w.ID() {
+					w.readTold(ctx)
+				}
+			},
 		})
 		if ctx.Err() != nil {
 			return

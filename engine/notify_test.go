@@ -32,7 +32,10 @@ func listen(t *testing.T, s *store.Store) *ear {
 	ready, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = s.Listen(ctx, func() { close(ready) }, func(queue string) { e.heard <- queue }, func(string) {})
+		_ = s.Listen(ctx, store.Hints{
+			Ready: func() { close(ready) }, Wake: func(queue string) { e.heard <- queue },
+			Changed: func(string) {}, Told: func(tree.WorkerID) {},
+		})
 	}()
 	t.Cleanup(func() {
 		cancel()

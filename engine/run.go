@@ -15,9 +15,19 @@ import (
 // run runs one claimed job to its end and hands the outcome to the settler.
 func (w *Worker) run(claim *store.Claim) {
 	ctx, cancel := context.WithCancelCause(w.handlers)
-	if !w.held.start(claim.Fence, cancel) {
+	switch w.held.start(claim.Fence, cancel) {
+	case goNot:
 		cancel(nil)
 		return
+	case goStop:
+		cancel(nil)
+		w.settler.add(w.ending(claim, store.EndStopped))
+		return
+	case goBack:
+		cancel(nil)
+		w.settler.add(w.ending(claim, store.EndReleased))
+		return
+	case goRun:
 	}
 	a := attempt{claim: claim}
 	defer func() { // also when the handler calls runtime.Goexit
@@ -28,6 +38,11 @@ func (w *Worker) run(claim *store.Claim) {
 	w.try(ctx, &a)
 }
 
+// ending is an outcome of a claim without more to it.
+func (w *Worker) ending(claim *store.Claim, end store.End) store.Ending {
+	return store.Ending{Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: end}
+}
+
 // conclude hands the outcome of an ended attempt to the settler.
 func (w *Worker) conclude(a *attempt) {
 	if errors.Is(a.cause, ErrClaimLost) {
@@ -36,6 +51,11 @@ func (w *Worker) conclude(a *attempt) {
 		return
 	}
 	if w.fannedOut(a) {
+		return
+	}
+	var stop *StopError
+	if a.err != nil && errors.As(a.cause, &stop) {
+		w.concludeStopped(a, stop)
 		return
 	}
 	ending := store.Ending{Fence: a.claim.Fence, ParentID: a.claim.ParentID, Round: a.claim.Round, Result: a.result}

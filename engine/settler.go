@@ -25,12 +25,12 @@ const (
 type settler struct {
 	store   *store.Store
 	worker  func() tree.WorkerID
-	written func(batch []store.Ending, woken []string) // called after each commit
-	away    trouble                                    // the database takes nothing
-	refused trouble                                    // it refuses one outcome
-	kick    chan struct{}                              // cap 1; add sends, loop receives
-	done    chan struct{}                              // closed by loop
-	left    int                                        // outcomes that loop gave up on; to be read once done is closed
+	written func(batch []store.Ending, got *store.Settled) // called after each commit
+	away    trouble                                        // the database takes nothing
+	refused trouble                                        // it refuses one outcome
+	kick    chan struct{}                                  // cap 1; add sends, loop receives
+	done    chan struct{}                                  // closed by loop
+	left    int                                            // outcomes that loop gave up on; to be read once done is closed
 
 	mu       sync.Mutex // protects following fields
 	gathered []store.Ending
@@ -41,7 +41,7 @@ type settler struct {
 	asideAt time.Time      // when it is sent again
 }
 
-func newSettler(st *store.Store, worker func() tree.WorkerID, written func([]store.Ending, []string), logger *slog.Logger) *settler {
+func newSettler(st *store.Store, worker func() tree.WorkerID, written func([]store.Ending, *store.Settled), logger *slog.Logger) *settler {
 	return &settler{
 		store: st, worker: worker, written: written, logger: logger, kick: make(chan struct{}, 1), done: make(chan struct{}),
 		away: trouble{
@@ -173,7 +173,7 @@ func (s *settler) flush(ctx context.Context, batch []store.Ending, again bool) b
 }
 
 func (s *settler) settled(batch []store.Ending, got *store.Settled, again bool) {
-	s.written(batch, got.Woken)
+	s.written(batch, got)
 	if len(got.Lost) > 0 && !again { // after an unknown outcome, "lost" may mean "written the first time"
 		s.logger.Warn("coppice: claims were lost; their outcomes are not recorded", "jobs", len(got.Lost), "first", int64(got.Lost[0].ID))
 	}

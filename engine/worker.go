@@ -38,6 +38,7 @@ type Worker struct {
 	workKinds, finalizeKinds []string
 	lanes                    map[string]*lane
 	held                     *claims
+	sweeper                  *sweeper
 	settler                  *settler
 	born                     time.Time // for the monotonic clock
 	id                       atomic.Int64
@@ -90,6 +91,7 @@ func NewWorker(client *Client, reg *Registry, config WorkerConfig) (*Worker, err
 	for name, q := range config.Queues {
 		w.lanes[name] = newLane(w, name, q.MaxRunning)
 	}
+	w.sweeper = newSweeper(client, config.Logger)
 	w.settler = newSettler(client.store, w.ID, w.written, config.Logger)
 	return w, nil
 }
@@ -128,6 +130,7 @@ func (w *Worker) Start(ctx context.Context) error {
 	}
 	go w.settler.loop(keeping)
 	w.upkeep.Go(func() { w.keepLease(keeping) })
+	w.upkeep.Go(func() { w.sweeper.loop(keeping) })
 	if !w.config.PollOnly {
 		w.upkeep.Go(func() { w.listen(keeping) })
 	}
@@ -279,7 +282,7 @@ func (w *Worker) wake(queues []string) {
 }
 
 // written follows a settle's commit: the claims are over, and what became ready or comes due is looked at.
-func (w *Worker) written(batch []store.Ending, woken []string) {
+func (w *Worker) written(batch []store.Ending, got *store.Settled) {
 	w.held.drop(batch)
 	for i := range batch {
 		e := &batch[i]
@@ -287,9 +290,10 @@ func (w *Worker) written(batch []store.Ending, woken []string) {
 			w.lanes[e.Queue].dueIn(e.Delay)
 		}
 	}
-	if len(woken) > 0 {
-		w.client.Wake(woken...)
+	if len(got.Woken) > 0 {
+		w.client.Wake(got.Woken...)
 	}
+	w.sweeper.add(got.Closing)
 	for _, l := range w.lanes { // one may have waited for its backlog to shrink
 		l.nudge()
 	}

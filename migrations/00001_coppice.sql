@@ -108,6 +108,9 @@ CREATE INDEX jobs_stalled ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, stalled
 -- What is being cancelled or stopped, by tree.
 CREATE INDEX jobs_closing ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, id)
   WHERE closing IS NOT NULL;
+-- What a worker is to be told of the jobs that it holds: to stop, or not to start.
+CREATE INDEX jobs_told ON "${COPPICE_SCHEMA:-coppice}".jobs (worker_id, id)
+  WHERE state = 'running' AND (closing IS NOT NULL OR held);
 -- Whose deadline comes next, and which unsealed parent is given up next.
 CREATE INDEX jobs_deadline ON "${COPPICE_SCHEMA:-coppice}".jobs (deadline_at)
   WHERE deadline_at IS NOT NULL AND closing IS NULL;

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/robfig/cron/v3"
 
 	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
 )
 
 // Defaults of a reaper.
@@ -21,6 +23,12 @@ const (
 
 // rescueLimit bounds how many jobs one pass takes back from one dead worker.
 const rescueLimit = 1_000
+
+// closeLimit bounds how many jobs past their time, and how many trees at once, a pass looks at; closePages how often.
+const (
+	closeLimit = 500
+	closePages = 10
+)
 
 // passLimit bounds one pass in time: a database that hangs must not stop the schedule for ever.
 const passLimit = time.Minute
@@ -49,6 +57,9 @@ type Reaper struct {
 	cron   *cron.Cron
 	ctx    context.Context //nolint:containedctx // of every pass: cron's functions take none; ends at Stop
 	cancel context.CancelFunc
+
+	closing    sync.Mutex // protects following field; held for as long as a pass closes trees
+	closedUpTo tree.ID    // the last tree that a pass swept
 
 	mu      sync.Mutex // protects following fields
 	started bool
@@ -131,10 +142,43 @@ func (r *Reaper) rescue(ctx context.Context) error {
 	if got.Retried+got.DeadLettered+got.Workers > 0 {
 		r.config.Logger.Warn("coppice: took back the jobs of dead workers", "workers", got.Workers, "retried", got.Retried, "dead", got.DeadLettered)
 	}
-	if len(got.Woken) > 0 {
-		err = errors.Join(err, r.store.Notify(ctx, got.Woken))
+	woken, failed := r.closeTrees(ctx)
+	woken = append(woken, got.Woken...)
+	if len(woken) > 0 {
+		err = errors.Join(err, r.store.Notify(ctx, slices.Compact(slices.Sorted(slices.Values(woken)))))
 	}
-	return err
+	return errors.Join(err, failed)
+}
+
+// closeTrees closes what is past its deadline or was never sealed, and carries on what others have begun to close and left.
+// It answers the queues in which something became ready.
+func (r *Reaper) closeTrees(ctx context.Context) (woken []string, err error) {
+	r.closing.Lock()
+	defer r.closing.Unlock()
+	done, err := r.store.CloseOverdue(ctx, closeLimit)
+	woken = done.Woken
+	for pages := 0; pages < closePages; pages++ {
+		roots, listed := r.store.ClosingTrees(ctx, r.closedUpTo, closeLimit)
+		err = errors.Join(err, listed)
+		for _, root := range roots {
+			swept, failed := r.store.Sweep(ctx, root)
+			done.Cancelled += swept.Cancelled
+			done.DeadLettered += swept.DeadLettered
+			woken = append(woken, swept.Woken...)
+			if err = errors.Join(err, failed); ctx.Err() != nil {
+				return woken, err
+			}
+			r.closedUpTo = root // so that every tree has its turn, however many there are
+		}
+		if len(roots) < closeLimit {
+			r.closedUpTo = 0
+			break
+		}
+	}
+	if done.Cancelled+done.DeadLettered > 0 {
+		r.config.Logger.Info("coppice: closed jobs", "cancelled", done.Cancelled, "dead", done.DeadLettered)
+	}
+	return woken, err
 }
 
 func (r *Reaper) upkeep(ctx context.Context) error {

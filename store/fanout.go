@@ -16,6 +16,8 @@ import (
 type FannedOut struct {
 	// Lost: the fence had been passed, and nothing was written.
 	Lost bool
+	// Stopped: the job was asked to stop, and nothing was written. It is to be settled as [EndStopped].
+	Stopped bool
 	// Made is how many children there are now that were not there before.
 	Made int
 	// Found is how many of the children there were already, by their keys.
@@ -65,16 +67,20 @@ func (s *Store) FanOut(ctx context.Context, worker tree.WorkerID, f Fence, plan 
 func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f Fence, plan *tree.Plan) (*FannedOut, error) {
 	on := graft{parent: int64(f.ID)}
 	var queue string
+	var stopped bool
 	// By jobs_pkey.
 	err := tx.QueryRow(ctx, s.sql(`
-		SELECT root_id, round + 1, hold_below, queue FROM {s}.jobs
+		SELECT root_id, round + 1, hold_below, queue, closing IS NOT NULL FROM {s}.jobs
 		WHERE id = $1::bigint AND claim_seq = $2::bigint AND worker_id = $3::bigint FOR UPDATE`),
-		int64(f.ID), f.Seq, int64(worker)).Scan(&on.root, &on.round, &on.held, &queue)
+		int64(f.ID), f.Seq, int64(worker)).Scan(&on.root, &on.round, &on.held, &queue, &stopped)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &FannedOut{Lost: true}, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	if stopped {
+		return &FannedOut{Stopped: true}, nil
 	}
 	there, err := s.childrenThere(ctx, tx, on, plan)
 	if err != nil {

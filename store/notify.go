@@ -5,8 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strconv"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/coppicehq/coppice/tree"
 )
 
 // Channel is the name under which wake-ups of a schema are sent; the payload is a queue's name. PostgreSQL
@@ -35,31 +38,43 @@ func (s *Store) Notify(ctx context.Context, queues []string) error {
 	return nil
 }
 
-// Listen hands the names of queues that got work to wake until ctx ends or the connection breaks, on a
-// connection of its own that is made with the pool's settings. ready is called once it listens; changed is
-// called when a queue's settings have changed.
-func (s *Store) Listen(ctx context.Context, ready func(), wake, changed func(queue string)) error {
+// Hints are what a listener does about each kind of hint. It is called on the listening goroutine.
+type Hints struct {
+	Ready   func()                     // called once it listens
+	Wake    func(queue string)         // a queue got work
+	Changed func(queue string)         // a queue's settings have changed
+	Told    func(worker tree.WorkerID) // there is something for a worker in [Store.Told]
+}
+
+// Listen hands hints on until ctx ends or the connection breaks, on a connection of its own that is made with the
+// pool's settings.
+func (s *Store) Listen(ctx context.Context, on Hints) error {
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	settings := s.settingsChannel()
-	for _, channel := range []string{s.Channel(), settings} {
+	settings, told := s.settingsChannel(), s.toldChannel()
+	for _, channel := range []string{s.Channel(), settings, told} {
 		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
 	}
-	ready()
+	on.Ready()
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		if n.Channel == settings {
-			changed(n.Payload)
-			continue
+		switch n.Channel {
+		case settings:
+			on.Changed(n.Payload)
+		case told:
+			if id, err := strconv.ParseInt(n.Payload, 10, 64); err == nil {
+				on.Told(tree.WorkerID(id))
+			}
+		default:
+			on.Wake(n.Payload)
 		}
-		wake(n.Payload)
 	}
 }

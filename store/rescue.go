@@ -13,10 +13,12 @@ import (
 
 // Rescued is what a rescue did.
 type Rescued struct {
-	Workers      int      // whose lease was over and who have no jobs left
-	Retried      int      // jobs that went back to their queue
-	DeadLettered int      // jobs that went to the dead-letter queue as lost
-	Woken        []string // queues in which something became ready
+	Workers      int       // whose lease was over and who have no jobs left
+	Retried      int       // jobs that went back to their queue
+	DeadLettered int       // jobs that went to the dead-letter queue as lost
+	Stopped      int       // jobs that had been asked to stop, and ended so
+	Woken        []string  // queues in which something became ready
+	Closing      []tree.ID // trees that want a [Store.Sweep]
 }
 
 // rescueWorkers bounds how many workers one rescue looks at.
@@ -69,6 +71,8 @@ func (s *Store) Rescue(ctx context.Context, limit int) (Rescued, error) {
 	}
 	slices.Sort(total.Woken)
 	total.Woken = slices.Compact(total.Woken)
+	slices.Sort(total.Closing)
+	total.Closing = slices.Compact(total.Closing)
 	return total, errors.Join(failed...)
 }
 
@@ -102,8 +106,10 @@ func (s *Store) rescueAll(ctx context.Context, worker tree.WorkerID, limit int, 
 		total.Workers += one.Workers
 		total.Retried += one.Retried
 		total.DeadLettered += one.DeadLettered
+		total.Stopped += one.Stopped
 		total.Woken = append(total.Woken, one.Woken...)
-		if one.Workers > 0 || (left == nil && one.Retried+one.DeadLettered == 0) {
+		total.Closing = append(total.Closing, one.Closing...)
+		if one.Workers > 0 || (left == nil && one.Retried+one.DeadLettered+one.Stopped == 0) {
 			return nil
 		}
 	}
@@ -143,7 +149,7 @@ func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 // lostBy reads what a silent worker holds, by jobs_running, and decides for each row by the row alone.
 func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int, after tree.ID) ([]Ending, error) {
 	rows, err := tx.Query(ctx, s.sql(`
-		SELECT id, claim_seq, coalesce(parent_id, 0), round, attempt >= max_attempts OR on_lost = 'dead_letter'
+		SELECT id, claim_seq, coalesce(parent_id, 0), round, attempt >= max_attempts OR on_lost = 'dead_letter', closing IS NOT NULL
 		FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint AND id > $3::bigint ORDER BY id LIMIT $2::integer`),
 		int64(worker), int32(limit), int64(after))
 	if err != nil {
@@ -151,9 +157,12 @@ func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, lim
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Ending, error) {
 		e := Ending{End: EndRetry, Outcome: tree.OutcomeLost, Error: fmt.Sprintf("worker %d died: its lease ran out while it held the job", worker)}
-		var give bool
-		err := row.Scan(&e.ID, &e.Seq, &e.ParentID, &e.Round, &give)
-		if give {
+		var give, stopped bool
+		err := row.Scan(&e.ID, &e.Seq, &e.ParentID, &e.Round, &give, &stopped)
+		switch {
+		case stopped:
+			e.End = EndStopped
+		case give:
 			e.End, e.Reason = EndDead, tree.ReasonLost
 		}
 		return e, err
@@ -162,14 +171,16 @@ func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, lim
 
 // settleLost ends the attempts as a settle of the dead worker would have.
 func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, endings []Ending, out *Rescued) error {
-	done := settleReader{found: map[Fence]struct{}{}, woken: map[string]struct{}{}}
+	done := newSettleReader(len(endings))
 	locked, parents := lockOrder(endings)
 	ids, _ := fenceArgs(endings)
 	var dead, back []Ending
 	for _, e := range endings {
-		if e.End == EndDead {
+		switch e.End {
+		case EndDead:
 			dead = append(dead, e)
-		} else {
+		case EndStopped:
+		default:
 			back = append(back, e)
 		}
 	}
@@ -180,6 +191,8 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		{sql: s.sql(`UPDATE {s}.jobs SET lost = lost + 1 WHERE id = ANY ($1::bigint[]) AND worker_id = $2::bigint`), args: []any{ids, int64(worker)}},
 		{sql: s.deadLetterSQL, args: deadLetterArgs(worker, dead), rows: done.read},
 		{sql: s.rescheduleSQL, args: rescheduleArgs(worker, back), rows: done.read},
+		// What was asked to stop ends so, also if it was asked since its row was read.
+		{sql: s.stopSQL, args: stopArgs(worker, endings), rows: done.read},
 	}
 	for _, st := range steps {
 		rows, err := tx.Query(ctx, st.sql, st.args...)
@@ -197,14 +210,18 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 			return err
 		}
 	}
-	out.Woken = done.settled(endings).Woken
+	settled := done.settled(endings)
+	out.Woken, out.Closing = settled.Woken, settled.Closing
 	for _, e := range endings {
 		if _, ok := done.found[e.Fence]; !ok {
 			continue
 		}
-		if e.End == EndDead {
+		switch e.End {
+		case EndDead:
 			out.DeadLettered++
-		} else {
+		case EndStopped:
+			out.Stopped++
+		default:
 			out.Retried++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,6 +24,7 @@ const (
 	EndSnoozed              // due again after Delay at no cost
 	EndReleased             // ready again at its old place, at no cost
 	EndDead                 // to the dead-letter queue, for Reason, with Outcome and Error
+	EndStopped              // as the row's closing says: it was asked to stop. With an Outcome, the attempt failed on the way
 )
 
 // Ending is one ended attempt. Texts must have been through tree.CleanText.
@@ -36,7 +38,7 @@ type Ending struct {
 	Keep        bool          // write history
 	Delay       time.Duration // EndRetry, EndSnoozed
 	Reason      tree.Reason   // EndDead
-	Outcome     tree.Outcome  // EndRetry, EndDead
+	Outcome     tree.Outcome  // EndRetry, EndDead, EndStopped
 	Error       string
 	Stack       string // "": none
 	Fingerprint string
@@ -51,6 +53,9 @@ type Settled struct {
 	// Woken names the queues in which something became ready, or due at a time that nobody waits for yet,
 	// once each.
 	Woken []string
+	// Closing are the trees, ascending, of which a finalizer is being closed and may be able to end now, or has
+	// just begun to: they want a [Store.Sweep].
+	Closing []tree.ID
 }
 
 // lockSQL locks live rows by jobs_pkey in the order of the array, which is ascending: ancestors first. The
@@ -75,6 +80,9 @@ const (
 	tolerated    = `(` + deadAfter + ` = 0 OR p.on_dead = 'proceed' OR ` + deadAfter + ` <= p.tolerate_count
 			OR ` + deadAfter + ` <= p.tolerate_ratio::numeric * ` + childrenAll + `)`
 	gate = `(` + pendingAfter + ` = 0 AND p.sealed AND p.closing IS NULL AND ` + tolerated + `)`
+
+	// failsFast: with this batch the finalizer gives up, and what is left of its subtree with it.
+	failsFast = `(p.on_dead = 'fail' AND m.dead > 0 AND p.state = 'waiting' AND p.closing IS NULL AND NOT ` + tolerated + `)`
 )
 
 // parentsSQL lowers the counters of the parents of the rows in gone, live or dead, once each, and makes
@@ -84,20 +92,25 @@ moved AS (
 	SELECT parent_id, count(*)::integer AS n,
 		(count(*) FILTER (WHERE became = 'completed'))::integer AS completed,
 		(count(*) FILTER (WHERE became = 'cancelled'))::integer AS cancelled,
-		(count(*) FILTER (WHERE became = 'dead'))::integer AS dead
+		(count(*) FILTER (WHERE became = 'dead'))::integer AS dead,
+		min(id) FILTER (WHERE became = 'dead') AS first_dead
 	FROM gone WHERE parent_id IS NOT NULL GROUP BY parent_id
 ), live_parents AS (
 	UPDATE {s}.jobs p
 	SET pending = p.pending - m.n, completed = p.completed + m.completed, cancelled = p.cancelled + m.cancelled,
 		dead = p.dead + m.dead,
-		stalled_at = CASE WHEN m.dead > 0 AND NOT ` + tolerated + ` THEN coalesce(p.stalled_at, now()) ELSE p.stalled_at END,
+		stalled_at = CASE WHEN m.dead > 0 AND p.on_dead <> 'fail' AND NOT ` + tolerated + ` THEN coalesce(p.stalled_at, now())
+			ELSE p.stalled_at END,
+		closing = CASE WHEN ` + failsFast + ` THEN 'fail_fast' ELSE p.closing END,
+		closing_why = CASE WHEN ` + failsFast + ` THEN 'job ' || m.first_dead || ' died' ELSE p.closing_why END,
 		state = CASE
 			WHEN p.state <> 'waiting' OR NOT ` + gate + ` THEN p.state
 			WHEN p.run_at > now() THEN 'scheduled'
 			ELSE 'ready' END
 	FROM moved m
 	WHERE p.id = m.parent_id
-	RETURNING p.queue, p.state
+	RETURNING CASE WHEN p.state IN ('ready', 'scheduled') THEN p.queue END AS queue,
+		CASE WHEN p.closing IS NOT NULL AND (p.pending = 0 OR m.dead > 0) THEN p.root_id END AS closing
 ), dead_parents AS (
 	UPDATE {s}.dead_jobs p
 	SET pending = p.pending - m.n, completed = p.completed + m.completed, cancelled = p.cancelled + m.cancelled,
@@ -105,6 +118,11 @@ moved AS (
 	FROM moved m
 	WHERE p.id = m.parent_id
 )`
+
+// whatHappened answers what was settled, the queues in which finalizers became ready, and the trees that want a sweep.
+const whatHappened = `
+SELECT id, claim_seq, NULL::text, NULL::bigint FROM gone
+UNION ALL SELECT NULL, NULL, queue, closing FROM live_parents WHERE queue IS NOT NULL OR closing IS NOT NULL`
 
 // takeOut removes the rows whose fence still holds, by jobs_pkey, driven by the batch in ascending id. The
 // worker is compared in a way that no index serves, so that the running jobs' index is no temptation.
@@ -118,14 +136,14 @@ const completeBatch = `b AS (
 ), gone AS (` + takeOut + `
 	RETURNING j.*, b.became, b.new_result::json AS new_result, b.note, b.keep
 ), kept AS (
-	INSERT INTO {s}.history (` + jobColumns + `, worker_id, state, dedup_key, error, result)
-	SELECT ` + jobColumns + `, worker_id, became, dedup_key, note, new_result
+	INSERT INTO {s}.history (` + jobColumns + `, worker_id, state, dedup_key, error, actor, result)
+	SELECT ` + jobColumns + `, worker_id, became, dedup_key, note, CASE WHEN became = 'cancelled' THEN closing_by END, new_result
 	FROM gone WHERE keep
 )`
 
 // completeSQL settles jobs that stand alone: it touches no other job.
 const completeSQL = `WITH ` + completeBatch + `
-SELECT id, claim_seq, NULL::text FROM gone`
+SELECT id, claim_seq, NULL::text, NULL::bigint FROM gone`
 
 // completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
 // results go away with it, and parents move on.
@@ -135,15 +153,14 @@ const completeTreeSQL = `WITH ` + completeBatch + `, handed AS (
 	FROM gone WHERE parent_id IS NOT NULL AND (new_result IS NOT NULL OR child_key IS NOT NULL)
 ), used AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.round > 0 AND r.parent_id = g.id
-), ` + parentsSQL + `
-SELECT id, claim_seq, NULL::text FROM gone
-UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
+), ` + parentsSQL + whatHappened
 
-// deadLetterSQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last.
+// deadLetterSQL moves jobs whole to the dead-letter queue, with the error of the attempt that was the last. One that
+// was asked to stop is stopSQL's.
 const deadLetterSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[])
 		AS b(id, seq, new_reason, new_outcome, new_error, new_stack, new_fingerprint)
-), gone AS (` + takeOut + `
+), gone AS (` + takeOut + ` AND j.closing IS NULL
 	RETURNING j.*, 'dead'::text AS became, b.new_reason, b.new_outcome, b.new_error, b.new_stack, b.new_fingerprint
 ), dead_lettered AS (
 	INSERT INTO {s}.dead_jobs (` + jobColumns + `, worker_id, state, dedup_key, dropped_key, reason, error, fingerprint)
@@ -152,12 +169,10 @@ const deadLetterSQL = `WITH b AS (
 ), noted AS (
 	INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
 	SELECT id, root_id, worker_id, attempt, round, new_outcome, new_error, new_stack FROM gone
-), ` + parentsSQL + `
-SELECT id, claim_seq, NULL::text FROM gone
-UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE state IN ('ready', 'scheduled')`
+), ` + parentsSQL + whatHappened
 
 // rescheduleSQL gives jobs back to their queue: to run again later, or now, with the error that made it
-// necessary if there is one.
+// necessary if there is one. One that was asked to stop is stopSQL's.
 const rescheduleSQL = `WITH b AS (
 	SELECT * FROM unnest($1::bigint[], $2::bigint[], $4::bigint[], $5::integer[], $6::integer[], $7::text[], $8::text[], $9::text[])
 		AS b(id, seq, delay_us, give_back, snoozed, new_outcome, new_error, new_stack)
@@ -167,14 +182,14 @@ const rescheduleSQL = `WITH b AS (
 		run_at = CASE WHEN b.delay_us IS NULL THEN j.run_at ELSE now() + b.delay_us * interval '1 microsecond' END,
 		attempt = j.attempt - b.give_back, snoozes = j.snoozes + b.snoozed, worker_id = NULL
 	FROM b
-	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint
+	WHERE j.id = b.id AND j.claim_seq = b.seq AND j.worker_id + 0 = $3::bigint AND j.closing IS NULL
 	RETURNING j.id, j.claim_seq, j.root_id, j.attempt, j.round, j.queue, j.state, b.new_outcome, b.new_error, b.new_stack
 ), noted AS (
 	INSERT INTO {s}.job_errors (job_id, root_id, worker_id, attempt, round, outcome, error, stack)
 	SELECT id, root_id, $3::bigint, attempt, round, new_outcome, new_error, new_stack
 	FROM back WHERE new_outcome IS NOT NULL
 )
-SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END FROM back`
+SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END, NULL::bigint FROM back`
 
 // Settle ends attempts of one worker (docs/internals.md, Settle): one transaction, one round trip, however
 // many there are (at most a few thousand are sensible). Locks: the batch's members of trees and their
@@ -184,7 +199,7 @@ SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END FROM back`
 func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Ending) (*Settled, error) {
 	endings = slices.Clone(endings)
 	slices.SortFunc(endings, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
-	var alone, members, dead, back []Ending
+	var alone, members, dead, back, stopped []Ending
 	for _, e := range endings {
 		switch e.End {
 		case EndDead:
@@ -195,6 +210,8 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 			} else {
 				alone = append(alone, e)
 			}
+		case EndStopped:
+			stopped = append(stopped, e)
 		default:
 			back = append(back, e)
 		}
@@ -202,9 +219,9 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	if len(members) > 0 && len(alone) > 0 {
 		members, alone = mergeByID(members, alone), nil
 	}
-	done := settleReader{found: make(map[Fence]struct{}, len(endings)), woken: map[string]struct{}{}}
-	steps := append(make([]step, 0, 7), step{sql: fixedPlan, rows: done.begin})
-	if len(members)+len(dead) > 0 || (len(alone) > 0 && len(back) > 0) {
+	done := newSettleReader(len(endings))
+	steps := append(make([]step, 0, 8), step{sql: fixedPlan, rows: done.begin})
+	if len(members)+len(dead)+len(stopped) > 0 || (len(alone) > 0 && len(back) > 0) {
 		rows, parents := lockOrder(endings)
 		steps = append(steps, step{sql: s.lockSQL, args: []any{rows}})
 		if len(parents) > 0 {
@@ -223,17 +240,68 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	if len(back) > 0 {
 		steps = append(steps, step{sql: s.rescheduleSQL, args: rescheduleArgs(worker, back), rows: done.read})
 	}
+	if len(stopped) > 0 {
+		steps = append(steps, step{sql: s.stopSQL, args: stopArgs(worker, stopped), rows: done.read})
+	}
 	if err := s.pipe(ctx, steps...); err != nil {
 		return nil, fmt.Errorf("settle %d jobs: %w", len(endings), err)
 	}
-	return done.settled(endings), nil
+	settled := done.settled(endings)
+	if err := s.stopInstead(ctx, worker, append(dead, back...), settled); err != nil {
+		return nil, fmt.Errorf("settle %d jobs: %w", len(endings), err)
+	}
+	return settled, nil
+}
+
+// stopInstead ends those of the batch that could not go back or die because they had been asked to stop, which their
+// worker had not heard of yet.
+func (s *Store) stopInstead(ctx context.Context, worker tree.WorkerID, batch []Ending, settled *Settled) error {
+	lost := make(map[Fence]struct{}, len(settled.Lost))
+	for _, f := range settled.Lost {
+		lost[f] = struct{}{}
+	}
+	batch = slices.DeleteFunc(batch, func(e Ending) bool { _, is := lost[e.Fence]; return !is })
+	if len(batch) == 0 {
+		return nil
+	}
+	slices.SortFunc(batch, func(a, b Ending) int { return cmp.Compare(a.ID, b.ID) })
+	done := newSettleReader(len(batch))
+	rows, parents := lockOrder(batch)
+	err := s.pipe(ctx,
+		step{sql: fixedPlan, rows: done.begin},
+		step{sql: s.lockSQL, args: []any{rows}},
+		step{sql: s.lockDeadSQL, args: []any{parents}},
+		step{sql: s.stopSQL, args: stopArgs(worker, batch), rows: done.read})
+	if err != nil {
+		return err
+	}
+	settled.Lost = slices.DeleteFunc(settled.Lost, func(f Fence) bool { _, found := done.found[f]; return found })
+	more := done.settled(nil)
+	settled.Woken = union(settled.Woken, more.Woken)
+	settled.Closing = union(settled.Closing, more.Closing)
+	return nil
+}
+
+// union merges what is sorted and has nothing twice.
+func union[T cmp.Ordered](a, b []T) []T {
+	if len(b) == 0 {
+		return a
+	}
+	out := append(slices.Clip(a), b...)
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // settleReader gathers what the statements of a settle report: claims that were settled, queues that woke. It
 // goes by the whole fence, since a batch may hold an old claim of a job beside the newer one.
 type settleReader struct {
-	found map[Fence]struct{}
-	woken map[string]struct{}
+	found   map[Fence]struct{}
+	woken   map[string]struct{}
+	closing map[tree.ID]struct{}
+}
+
+func newSettleReader(n int) settleReader {
+	return settleReader{found: make(map[Fence]struct{}, n), woken: map[string]struct{}{}, closing: map[tree.ID]struct{}{}}
 }
 
 // begin reads the first step of a try. What an earlier one reported was rolled back, and others may have
@@ -241,15 +309,16 @@ type settleReader struct {
 func (r settleReader) begin(rows pgx.Rows) error {
 	clear(r.found)
 	clear(r.woken)
+	clear(r.closing)
 	rows.Close()
 	return rows.Err()
 }
 
 func (r settleReader) read(rows pgx.Rows) error {
 	for rows.Next() {
-		var id, seq *int64
+		var id, seq, closing *int64
 		var queue *string
-		if err := rows.Scan(&id, &seq, &queue); err != nil {
+		if err := rows.Scan(&id, &seq, &queue, &closing); err != nil {
 			return err
 		}
 		if id != nil {
@@ -257,6 +326,9 @@ func (r settleReader) read(rows pgx.Rows) error {
 		}
 		if queue != nil {
 			r.woken[*queue] = struct{}{}
+		}
+		if closing != nil {
+			r.closing[tree.ID(*closing)] = struct{}{}
 		}
 	}
 	return rows.Err()
@@ -269,10 +341,8 @@ func (r settleReader) settled(endings []Ending) *Settled {
 			out.Lost = append(out.Lost, e.Fence)
 		}
 	}
-	for q := range r.woken {
-		out.Woken = append(out.Woken, q)
-	}
-	slices.Sort(out.Woken)
+	out.Woken = slices.Sorted(maps.Keys(r.woken))
+	out.Closing = slices.Sorted(maps.Keys(r.closing))
 	return out
 }
 

@@ -91,3 +91,13 @@ func rescheduleArgs(worker tree.WorkerID, endings []Ending) []any {
 		column(endings, func(e *Ending) *string { return orNull(e.Stack) }),
 	}
 }
+
+func stopArgs(worker tree.WorkerID, endings []Ending) []any {
+	ids, seqs := fenceArgs(endings)
+	return []any{
+		ids, seqs, int64(worker),
+		column(endings, func(e *Ending) *string { return orNull(string(e.Outcome)) }),
+		column(endings, func(e *Ending) string { return e.Error }),
+		column(endings, func(e *Ending) *string { return orNull(e.Stack) }),
+	}
+}

@@ -34,6 +34,8 @@ type Store struct {
 	completeTreeSQL string // of members of trees
 	deadLetterSQL   string
 	rescheduleSQL   string
+	stopSQL         string
+	endSQL          string
 	insertOnceSQL   string
 	insertKnownSQL  string
 	insertKeyedSQL  string
@@ -64,6 +66,8 @@ func New(pool *pgxpool.Pool, schema string) (*Store, error) {
 	s.completeTreeSQL = s.sql(completeTreeSQL)
 	s.deadLetterSQL = s.sql(deadLetterSQL)
 	s.rescheduleSQL = s.sql(rescheduleSQL)
+	s.stopSQL = s.sql(stopSQL)
+	s.endSQL = s.sql(endSQL)
 	s.insertOnceSQL = s.sql(insertOnceSQL)
 	s.insertKnownSQL = s.sql(insertKnownSQL)
 	s.insertKeyedSQL = s.sql(insertKeyedSQL)
