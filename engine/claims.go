@@ -21,8 +21,8 @@ type held struct {
 	cancel context.CancelCauseFunc // nil: no handler runs
 	ended  bool                    // its handler has; the outcome is on its way
 	// What is to become of it if it has not started yet.
-	stop *StopError // it is to end so
-	back bool       // it is to go back
+	stop bool // it is to end as stopped
+	back bool // it is to go back
 }
 
 func newClaims() *claims { return &claims{jobs: map[tree.ID]held{}} }
@@ -70,7 +70,7 @@ func (c *claims) start(f store.Fence, cancel context.CancelCauseFunc) goAhead {
 	}
 	do := goRun
 	switch {
-	case h.stop != nil:
+	case h.stop:
 		do, h.ended = goStop, true
 	case h.back:
 		do, h.ended = goBack, true
@@ -81,29 +81,25 @@ func (c *claims) start(f store.Fence, cancel context.CancelCauseFunc) goAhead {
 	return do
 }
 
-// stopped asks a job to stop: its handler's context ends, or it does not start.
-func (c *claims) stopped(f store.Fence, why *StopError) {
+// heed does what is asked of jobs, all at once: the context of a handler that is to stop ends, and what has not started
+// and is to stop, or is held, never does.
+func (c *claims) heed(told []store.Told) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	h, ok := c.jobs[f.ID]
-	if !ok || h.seq != f.Seq {
-		return
-	}
-	if h.cancel != nil {
-		h.cancel(why)
-		return
-	}
-	h.stop = why
-	c.jobs[f.ID] = h
-}
-
-// unwanted lets a job go back that has not started.
-func (c *claims) unwanted(f store.Fence) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq {
-		h.back = true
-		c.jobs[f.ID] = h
+	for _, t := range told {
+		h, ok := c.jobs[t.ID]
+		if !ok || h.seq != t.Seq {
+			continue
+		}
+		switch {
+		case t.Closing == "":
+			h.back = t.Held
+		case h.cancel != nil:
+			h.cancel(stopError(t))
+		default:
+			h.stop = true
+		}
+		c.jobs[t.ID] = h
 	}
 }
 

@@ -45,13 +45,11 @@ func (w *Worker) readTold(ctx context.Context) {
 		}
 		return
 	}
-	for _, t := range told {
-		if t.Closing != "" {
-			w.held.stopped(t.Fence, &StopError{Closing: t.Closing, Actor: t.Actor, Why: t.Why})
-		} else if t.Held {
-			w.held.unwanted(t.Fence)
-		}
-	}
+	w.held.heed(told)
+}
+
+func stopError(t store.Told) *StopError {
+	return &StopError{Closing: t.Closing, Actor: t.Actor, Why: t.Why}
 }
 
 // concludeStopped hands on the end of an attempt that was asked to stop and did not complete. A failure on the way is

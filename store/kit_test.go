@@ -213,3 +213,11 @@ func (k *kit) lock(sql string, args ...any) (commit func()) {
 		require.NoError(k.t, tx.Commit(k.t.Context()))
 	}
 }
+
+// text asks for one text.
+func (k *kit) text(sql string, args ...any) string {
+	k.t.Helper()
+	var s string
+	require.NoError(k.t, k.db.Pool.QueryRow(k.t.Context(), sql, args...).Scan(&s))
+	return s
+}
