@@ -46,7 +46,7 @@ func TestADeadLetterIsTheWholeRow(t *testing.T) {
 			k.exec(`UPDATE coppice.jobs SET age_from = now(), deadline_at = now() + interval '1 day', seal_by = now(),
 				stalled_at = now(), completed = 1, cancelled = 2, removed = 3, lost = 4, snoozes = 5, parent_round = 6,
 				tolerate_count = 7, tolerate_ratio = 0.5, progress = 0.25, group_key = 'g', limit_key = 'l', effect = 'e',
-				trace = '{"t":  1}', checkpoint = '[1 ,2]', held = true WHERE id = $1`, id)
+				trace = '{"t":  1}', checkpoint = '[1 ,2]', held = true, hold_below = true, closing_by = 'b', closing_why = 'w' WHERE id = $1`, id)
 			read := func(from string) (row map[string]any) {
 				text := one[string](k, `SELECT row_to_json(j)::text FROM coppice.`+from+` j WHERE id = $1`, id)
 				require.NoError(t, json.Unmarshal([]byte(text), &row))

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
@@ -220,4 +221,13 @@ func (k *kit) text(sql string, args ...any) string {
 	var s string
 	require.NoError(k.t, k.db.Pool.QueryRow(k.t.Context(), sql, args...).Scan(&s))
 	return s
+}
+
+// ids asks for ids.
+func (k *kit) ids(sql string, args ...any) ([]tree.ID, error) {
+	rows, err := k.db.Pool.Query(k.t.Context(), sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[tree.ID])
 }

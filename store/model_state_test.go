@@ -1,7 +1,7 @@
 package store_test
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/coppicehq/coppice/store"
@@ -14,6 +14,9 @@ type modelJob struct {
 	Parent    tree.ID
 	State     tree.State
 	Held      bool
+	HoldBelow bool
+	Closing   string
+	Priority  int
 	Seq       int64
 	Worker    tree.WorkerID // of a live job
 	Attempt   int
@@ -31,10 +34,11 @@ type modelJob struct {
 type modelSpec struct {
 	queue    string
 	policy   tree.DeadPolicy
+	tolerate int
 	max      int
 	onLost   tree.LostPolicy
 	later    bool // its own due time has not come: as a leaf it is scheduled, as a finalizer it will be
-	priority int
+	root     tree.ID
 }
 
 // model is a store in memory, without SQL and without concurrency.
@@ -49,15 +53,14 @@ func newModel() *model {
 	return &model{jobs: map[tree.ID]*modelJob{}, specs: map[tree.ID]*modelSpec{}, paused: map[string]bool{}}
 }
 
-// some lists jobs in id order.
-func (m *model) some(want func(*modelJob) bool) []*modelJob {
+// some lists jobs in id order, and asks each of want in that order.
+func (m *model) some(want ...func(*modelJob) bool) []*modelJob {
 	var out []*modelJob
-	for _, j := range m.jobs {
-		if want(j) {
-			out = append(out, j)
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		if !slices.ContainsFunc(want, func(f func(*modelJob) bool) bool { return !f(m.jobs[id]) }) {
+			out = append(out, m.jobs[id])
 		}
 	}
-	slices.SortFunc(out, func(a, b *modelJob) int { return cmp.Compare(a.ID, b.ID) })
 	return out
 }
 
@@ -77,6 +80,13 @@ func (m *model) settle(w tree.WorkerID, e *store.Ending) bool {
 	j := m.jobs[e.ID]
 	if j == nil || j.State != tree.Running || j.Worker != w || j.Seq != e.Seq {
 		return false
+	}
+	if j.Closing != "" && e.End != store.EndCompleted && e.End != store.EndCancelled {
+		m.end(j, j.Closing)
+		return true
+	}
+	if e.End == store.EndStopped {
+		return false // nobody asked it to stop
 	}
 	j.Worker = 0
 	switch e.End {
@@ -99,31 +109,83 @@ func (m *model) settle(w tree.WorkerID, e *store.Ending) bool {
 	case store.EndDead:
 		j.State = tree.Dead
 	}
+	if p := m.jobs[j.Parent]; p != nil && e.Result != nil && j.State == tree.Completed {
+		p.Results++
+	}
+	m.left(j)
+	return true
+}
+
+// end ends a job as a closing says.
+func (m *model) end(j *modelJob, closing string) {
+	j.Worker, j.State = 0, tree.Dead
+	if closing == string(tree.Cancelled) {
+		j.State = tree.Cancelled
+	}
+	m.left(j)
+}
+
+// left lets a job's parent move on.
+func (m *model) left(j *modelJob) {
 	if j.State != tree.Dead {
 		j.Results = 0
 	}
-	if p := m.jobs[j.Parent]; p != nil {
-		p.Pending--
-		switch j.State {
-		case tree.Completed:
-			p.Completed++
-			if e.Result != nil {
-				p.Results++
-			}
-		case tree.Cancelled:
-			p.Cancelled++
-		case tree.Dead:
-			p.Dead++
-		}
-		m.open(p)
+	p := m.jobs[j.Parent]
+	if p == nil {
+		return
 	}
-	return true
+	p.Pending--
+	switch j.State {
+	case tree.Completed:
+		p.Completed++
+	case tree.Cancelled:
+		p.Cancelled++
+	case tree.Dead:
+		p.Dead++
+		spec := m.specs[p.ID]
+		if spec.policy == tree.Fail && p.Dead > spec.tolerate && p.State == tree.Waiting && p.Closing == "" {
+			p.Closing = string(tree.ReasonFailFast)
+		}
+	}
+	m.open(p)
+}
+
+// sweep ends what can end below and at the closing finalizers of a tree, and marks what cannot.
+func (m *model) sweep(root tree.ID) {
+	for again := true; again; {
+		again = false
+		for _, j := range m.some(func(j *modelJob) bool { return j.State.Live() && m.specs[j.ID].root == root }) {
+			closing := j.Closing
+			if p := m.jobs[j.Parent]; closing == "" && p != nil && p.State.Live() {
+				closing = p.Closing
+			}
+			switch {
+			case closing == "" || !j.State.Live():
+			case j.State != tree.Running && j.Pending == 0:
+				m.end(j, closing)
+				again = true
+			case j.Closing == "":
+				j.Closing, again = closing, true
+			}
+		}
+	}
+}
+
+// reach lists the live jobs of a scope, in id order.
+func (m *model) reach(id tree.ID, scope store.Scope) []*modelJob {
+	in := map[tree.ID]bool{id: true}
+	return m.some(func(*modelJob) bool { return true }, func(j *modelJob) bool {
+		if scope == store.ScopeBranch && in[j.Parent] {
+			in[j.ID] = true
+		}
+		return j.State.Live() && (in[j.ID] || scope == store.ScopeTree && m.specs[j.ID].root == m.specs[id].root)
+	})
 }
 
 // open makes a finalizer ready that has nothing left to wait for.
 func (m *model) open(p *modelJob) {
 	spec := m.specs[p.ID]
-	if p.State != tree.Waiting || p.Pending > 0 || (p.Dead > 0 && spec.policy == tree.Wait) {
+	if p.State != tree.Waiting || p.Pending > 0 || p.Closing != "" || (p.Dead > spec.tolerate && spec.policy != tree.Proceed) {
 		return
 	}
 	p.State = tree.Ready

@@ -42,6 +42,11 @@ func TestEveryStepIsTheModels(t *testing.T) {
 				"again":     m.settleOld,
 				"time":      m.letTimePass,
 				"hold":      m.hold,
+				"cancel":    m.cancelSome,
+				"sweep":     m.sweepSome,
+				"fan out":   m.fanOutSome,
+				"run now":   m.runNow,
+				"priority":  m.reprioritise,
 				"pause":     m.pause,
 				"rescue":    m.rescueOne,
 			})
@@ -62,19 +67,21 @@ func queueOf(t *rapid.T) string { return rapid.SampledFrom([]string{"a", "b"}).D
 func (m *machine) draw(t *rapid.T, depth int, specs *[]*modelSpec, jobs *[]*modelJob, parents *[]int, parent int) *tree.Node {
 	spec := &modelSpec{
 		queue:    queueOf(t),
-		policy:   rapid.SampledFrom([]tree.DeadPolicy{tree.Wait, tree.Proceed}).Draw(t, "policy"),
+		policy:   rapid.SampledFrom([]tree.DeadPolicy{tree.Wait, tree.Proceed, tree.Fail, tree.Fail}).Draw(t, "policy"),
+		tolerate: max(0, rapid.IntRange(-3, 2).Draw(t, "tolerate")),
 		max:      rapid.IntRange(1, 4).Draw(t, "attempts"),
 		onLost:   rapid.SampledFrom([]tree.LostPolicy{tree.LostRetry, tree.LostRetry, tree.LostDeadLetter}).Draw(t, "lost"),
 		later:    rapid.IntRange(0, 5).Draw(t, "later") == 0,
-		priority: rapid.IntRange(-1, 1).Draw(t, "priority"),
 	}
+	priority := rapid.IntRange(-1, 1).Draw(t, "priority")
 	options := []tree.Option{
-		tree.Queue(spec.queue), tree.OnDead(spec.policy), tree.MaxAttempts(spec.max), tree.OnLost(spec.onLost), tree.Priority(spec.priority),
+		tree.Queue(spec.queue), tree.OnDead(spec.policy), tree.MaxAttempts(spec.max), tree.OnLost(spec.onLost), tree.Priority(priority),
+		tree.Tolerate(spec.tolerate),
 	}
 	if spec.later {
 		options = append(options, tree.Delay(time.Hour))
 	}
-	n, job := tree.New(task{}, options...), &modelJob{State: tree.Ready}
+	n, job := tree.New(task{}, options...), &modelJob{State: tree.Ready, Priority: priority}
 	if spec.later {
 		job.State = tree.Scheduled
 	}
@@ -105,10 +112,19 @@ func (m *machine) insertTrees(t *rapid.T) {
 	for range rapid.IntRange(1, 3).Draw(t, "trees") {
 		nodes = append(nodes, m.draw(t, rapid.IntRange(0, 4).Draw(t, "depth"), &specs, &jobs, &parents, -1))
 	}
-	for i, id := range m.insert(nodes...) {
-		jobs[i].ID = id
+	m.enter(m.insert(nodes...), specs, jobs, parents, nil)
+}
+
+// enter notes what was inserted: under a job, or as trees of their own.
+func (m *machine) enter(ids []tree.ID, specs []*modelSpec, jobs []*modelJob, parents []int, under *modelJob) {
+	for i, id := range ids {
+		jobs[i].ID, specs[i].root = id, id
+		if under != nil {
+			jobs[i].Parent, specs[i].root = under.ID, m.specs[under.ID].root
+			jobs[i].Held, jobs[i].HoldBelow = under.HoldBelow, under.HoldBelow
+		}
 		if parents[i] >= 0 {
-			jobs[i].Parent = jobs[parents[i]].ID
+			jobs[i].Parent, specs[i].root = jobs[parents[i]].ID, specs[parents[i]].root
 		}
 		m.jobs[id], m.specs[id] = jobs[i], specs[i]
 	}
@@ -143,7 +159,7 @@ func (m *machine) claimSome(t *rapid.T) {
 	for _, j := range may {
 		for id := range taken {
 			if !taken[j.ID] {
-				require.LessOrEqual(t, m.specs[id].priority, m.specs[j.ID].priority, "job %d was left for job %d", j.ID, id)
+				require.LessOrEqual(t, m.jobs[id].Priority, j.Priority, "job %d was left for job %d", j.ID, id)
 			}
 		}
 	}
@@ -152,7 +168,7 @@ func (m *machine) claimSome(t *rapid.T) {
 // anyEnding draws how a claim ends.
 func anyEnding(t *rapid.T, c *store.Claim) store.Ending {
 	end := rapid.SampledFrom([]store.End{
-		store.EndCompleted, store.EndCompleted, store.EndCompleted, store.EndCancelled, store.EndRetry, store.EndSnoozed, store.EndReleased, store.EndDead,
+		store.EndCompleted, store.EndCompleted, store.EndCompleted, store.EndCancelled, store.EndRetry, store.EndSnoozed, store.EndReleased, store.EndDead, store.EndDead, store.EndStopped,
 	}).Draw(t, "end")
 	e := ending(c, end)
 	switch end {
@@ -230,9 +246,11 @@ func (m *machine) settleOld(t *rapid.T) {
 
 // letTimePass makes everything due that is scheduled, and every due time that finalizers still have to come.
 func (m *machine) letTimePass(t *rapid.T) {
-	m.exec(`UPDATE coppice.jobs SET run_at = now() - interval '1 second' WHERE run_at > now()`)
-	for _, spec := range m.specs {
-		spec.later = false
+	m.exec(`UPDATE coppice.jobs SET run_at = now() - interval '1 second' WHERE run_at > now() AND NOT held`)
+	for id, spec := range m.specs {
+		if !m.jobs[id].Held {
+			spec.later = false
+		}
 	}
 	for _, queue := range []string{"a", "b"} {
 		// A claim of no kind at all promotes and takes nothing.
@@ -248,20 +266,6 @@ func (m *machine) letTimePass(t *rapid.T) {
 		}
 		require.Equal(t, due, got.Due)
 	}
-}
-
-// hold turns the hold of a job over, whatever its state.
-func (m *machine) hold(t *rapid.T) {
-	live := m.some(func(j *modelJob) bool { return j.State.Live() })
-	if len(live) == 0 {
-		t.Skip("nothing lives")
-	}
-	j := rapid.SampledFrom(live).Draw(t, "job")
-	if j.Held && j.State == tree.Scheduled {
-		t.Skip("it may have come due")
-	}
-	j.Held = !j.Held
-	m.exec(`UPDATE coppice.jobs SET held = $2 WHERE id = $1`, int64(j.ID), j.Held)
 }
 
 func (m *machine) pause(t *rapid.T) {
@@ -282,7 +286,7 @@ func (m *machine) rescueOne(t *rapid.T) {
 
 // compare holds every row against the model, and checks the invariants.
 func (m *machine) compare(t *rapid.T) {
-	const columns = `j.id, coalesce(j.parent_id, 0), j.state, j.held, j.claim_seq, %s, j.attempt, j.snoozes, j.lost, j.round,
+	const columns = `j.id, coalesce(j.parent_id, 0), j.state, j.held, j.hold_below, coalesce(j.closing, ''), j.priority, j.claim_seq, %s, j.attempt, j.snoozes, j.lost, j.round,
 		j.pending, j.completed, j.dead, j.cancelled, (SELECT count(*) FROM coppice.results r WHERE r.parent_id = j.id)`
 	rows, err := m.db.Pool.Query(m.t.Context(), `
 		SELECT `+fmt.Sprintf(columns, "coalesce(j.worker_id, 0)")+` FROM coppice.jobs j
