@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -49,11 +50,15 @@ func (s *Store) Cancel(ctx context.Context, id tree.ID, scope Scope, by By) (Can
 	if err != nil {
 		return out, err
 	}
-	before := out.Swept
-	marked, err := s.closeRows(ctx, seeds, &closing{as: string(tree.Cancelled), action: "cancel", by: by}, &out.Swept)
+	rows, err := s.small(ctx, id, out.RootID, scope)
+	if err != nil {
+		return out, fmt.Errorf("cancel job %d: %w", id, err)
+	}
+	start := closing{as: string(tree.Cancelled), action: "cancel", by: by, seeds: seeds}
+	marked, err := s.closeRows(ctx, union(seeds, rows), &start, &out.Swept)
 	if err == nil {
 		s.tell(ctx, out.Workers)
-		if out.Already = len(marked) == 0 && out.Stopping == before.Stopping && out.Cancelled == before.Cancelled; out.Already && scope != ScopeTree {
+		if out.Already = len(marked) == 0 && out.Stopping == 0 && out.Cancelled == 0; out.Already && scope != ScopeTree {
 			if _, live := s.liveRow(ctx, id); live != nil {
 				return out, live
 			}
@@ -66,6 +71,17 @@ func (s *Store) Cancel(ctx context.Context, id tree.ID, scope Scope, by By) (Can
 		return out, fmt.Errorf("cancel job %d: %w", id, err)
 	}
 	return out, nil
+}
+
+// small lists the jobs of the scope, if they are few enough to be closed in one transaction: then all of them are, or have
+// been asked to be, at once. Otherwise a sweep marks them by and by.
+func (s *Store) small(ctx context.Context, id, root tree.ID, scope Scope) ([]int64, error) {
+	rows, err := s.ids(ctx, `SELECT id FROM (`+scopeSQL[scope]+`) AS reached LIMIT $3::integer`, int64(id), int64(root), int32(sweepChunk+1))
+	if len(rows) > sweepChunk {
+		return nil, err
+	}
+	slices.Sort(rows)
+	return rows, err
 }
 
 // cancelSeeds finds where a cancellation begins.
@@ -119,6 +135,7 @@ func (s *Store) CloseOverdue(ctx context.Context, limit int) (Swept, error) {
 	} {
 		rows, err := s.ids(ctx, kind.sql, int32(limit))
 		if err == nil && len(rows) > 0 {
+			kind.what.seeds = rows
 			_, err = s.closeRows(ctx, rows, &kind.what, &total)
 		}
 		if err != nil {

@@ -164,15 +164,16 @@ func (s *Store) ids(ctx context.Context, sql string, args ...any) (ids []int64, 
 	return ids, err
 }
 
-// closing says what becomes of rows that are closed, and who says so.
+// closing says what becomes of some rows, and all that is below them, and who says so.
 type closing struct {
 	as     string // 'cancelled', or a tree.Reason
 	action string // as the audit calls it
 	by     By     // without an actor: the engine itself
+	seeds  []int64
 }
 
-// closeRows ends what can end of some rows, and marks what cannot and whose parent closes; with start, the rows
-// themselves are closed so. It answers the finalizers that were marked. One transaction; locks: the rows and their
+// closeRows ends what can end of some rows, and marks what cannot and whose parent closes; with start, the seeds
+// among the rows are closed first, and the other rows are what is below them. It answers the finalizers that were marked. One transaction; locks: the rows and their
 // live parents by ascending id, then parents that are dead letters.
 func (s *Store) closeRows(ctx context.Context, rows []int64, start *closing, total *Swept) (marked []int64, err error) {
 	rows = slices.Sorted(slices.Values(rows))
@@ -208,7 +209,7 @@ func (s *Store) closeRows(ctx context.Context, rows []int64, start *closing, tot
 	}
 	if start != nil {
 		steps = append(steps, step{sql: s.sql(startSQL), args: []any{
-			rows, start.as, orNull(start.by.Actor), orNull(start.by.Reason), start.action,
+			rows, start.as, orNull(start.by.Actor), orNull(start.by.Reason), start.action, start.seeds,
 		}, rows: told})
 	}
 	steps = append(steps,
@@ -230,20 +231,29 @@ SELECT DISTINCT j.parent_id FROM unnest($1::bigint[]) AS u(id)
 CROSS JOIN LATERAL (SELECT parent_id FROM {s}.jobs j WHERE j.id = u.id AND parent_id IS NOT NULL) j
 ORDER BY 1`
 
-// startSQL closes rows, by jobs_pkey, unless they are closing already: the first who says so wins. Whatever does not run
-// and has no live children ends in the same transaction. The rows are locked already; what was overdue may have been
-// put off since.
-const startSQL = `WITH started AS (
-	UPDATE {s}.jobs j SET closing = $2::text, closing_by = $3::text, closing_why = $4::text
-	FROM unnest($1::bigint[]) AS u(id)
-	WHERE j.id = u.id AND j.closing IS NULL AND CASE $5::text
+// startSQL closes the seeds among some rows and marks what is below them, by jobs_pkey and jobs_tree, down to what is
+// closing already: the first who says so wins, there and below. Whatever does not run and has no live children ends in the same transaction. The rows are
+// locked already; what was overdue may have been put off since.
+const startSQL = `WITH RECURSIVE below AS (
+	SELECT j.id, j.root_id
+	FROM unnest($6::bigint[]) AS u(id)
+	CROSS JOIN LATERAL (SELECT * FROM {s}.jobs j WHERE j.id = u.id) j
+	WHERE j.closing IS NULL AND CASE $5::text
 		WHEN 'deadline' THEN j.deadline_at <= now()
 		WHEN 'never_sealed' THEN NOT j.sealed AND j.seal_by <= now()
 		ELSE true END
+	UNION ALL
+	SELECT c.id, c.root_id
+	FROM below b JOIN {s}.jobs c ON c.root_id = b.root_id AND c.parent_id = b.id
+	WHERE c.closing IS NULL AND c.id = ANY ($1::bigint[])
+), started AS (
+	UPDATE {s}.jobs j SET closing = $2::text, closing_by = $3::text, closing_why = $4::text
+	FROM below b
+	WHERE j.id = b.id AND (j.state = 'running' OR j.pending > 0 OR j.id = ANY ($6::bigint[]))
 	RETURNING j.id, j.root_id, j.worker_id
 ), noted AS (
 	INSERT INTO {s}.audit (root_id, job_id, action, actor, reason)
-	SELECT root_id, id, $5::text, coalesce($3::text, 'coppice'), $4::text FROM started
+	SELECT root_id, id, $5::text, coalesce($3::text, 'coppice'), $4::text FROM started WHERE id = ANY ($6::bigint[])
 )
 SELECT id, worker_id FROM started`
 
