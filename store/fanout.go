@@ -82,7 +82,7 @@ func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f F
 	if stopped {
 		return &FannedOut{Stopped: true}, nil
 	}
-	there, err := s.childrenThere(ctx, tx, on, plan)
+	there, err := s.childrenThere(ctx, tx, on, plan, on.round > 1)
 	if err != nil {
 		return nil, err
 	}
@@ -121,10 +121,10 @@ func (s *Store) insertGraft(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on 
 	return err
 }
 
-// childrenThere finds the children of the plan, by place, whose keys children of the parent have already. A
-// finalizer that runs has no live children, and those that ended are remembered in results (results_pkey)
-// or are dead letters (dead_jobs_tree).
-func (s *Store) childrenThere(ctx context.Context, tx pgx.Tx, on graft, plan *tree.Plan) ([]int, error) {
+// childrenThere finds the children of the plan, by place, whose keys children of the parent have already: live ones
+// (jobs_child), ones that ended, which are remembered in results (results_pkey), or dead letters (dead_jobs_tree). The
+// parent is locked, so that no child can go from one to another meanwhile. may: it may have had children.
+func (s *Store) childrenThere(ctx context.Context, tx pgx.Tx, on graft, plan *tree.Plan, may bool) ([]int, error) {
 	at := map[string]int{}
 	var keys []string
 	for i := range plan.Specs {
@@ -133,11 +133,13 @@ func (s *Store) childrenThere(ctx context.Context, tx pgx.Tx, on graft, plan *tr
 			keys = append(keys, spec.ChildKey)
 		}
 	}
-	if len(keys) == 0 || on.round == 1 {
+	if len(keys) == 0 || !may {
 		return nil, nil
 	}
 	rows, err := tx.Query(ctx, s.sql(`
 		SELECT child_key, 0 FROM {s}.results WHERE parent_id = $1::bigint AND child_key = ANY ($3::text[])
+		UNION ALL
+		SELECT child_key, 0 FROM {s}.jobs WHERE parent_id = $1::bigint AND child_key = ANY ($3::text[])
 		UNION ALL
 		SELECT child_key, id FROM {s}.dead_jobs
 		WHERE root_id = $2::bigint AND parent_id = $1::bigint AND child_key = ANY ($3::text[])`),

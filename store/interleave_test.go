@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -20,7 +21,8 @@ import (
 //	0 root (wait)
 //	├─ 1 finalizer (fail)   2 a runs   3 b runs   4 c ready   5 d scheduled
 //	├─ 6 finalizer (wait)   7 e runs   8 f ready and held
-//	└─ 9 g runs
+//	├─ 9 g runs
+//	└─ 10 finalizer (wait), open   11 h runs
 type grove struct {
 	*kit
 	ids    []tree.ID
@@ -38,11 +40,12 @@ func (k *kit) grove() *grove {
 		tree.New(task{}, tree.OnDead(tree.Fail)).Add(running(), running(), wood(), tree.New(task{}, tree.Delay(time.Hour))),
 		wood(running(), wood()),
 		running(),
+		open().Add(running()),
 	))
-	for _, c := range k.claim(g.worker, tree.DefaultQueue, 4) {
+	for _, c := range k.claim(g.worker, tree.DefaultQueue, 5) {
 		g.claims[c.ID] = &c
 	}
-	require.Len(k.t, g.claims, 4)
+	require.Len(k.t, g.claims, 5)
 	_, err := k.Hold(k.t.Context(), g.ids[8], store.ScopeJob, me)
 	require.NoError(k.t, err)
 	return g
@@ -82,6 +85,32 @@ func moves() map[string]move {
 			plan, err := tree.NewFanOut(wood(), wood(wood()))
 			if err == nil {
 				_, err = s.FanOut(ctx, g.worker, g.claims[g.ids[9]].Fence, plan)
+			}
+			return err
+		},
+		"settle last": settle(11, completed),
+		"add children": func(ctx context.Context, g *grove, s *store.Store) error {
+			plan, err := tree.NewFanOut(wood(), wood(wood()))
+			if err == nil {
+				_, err = s.AddChildren(ctx, g.ids[10], plan)
+			}
+			return err
+		},
+		"add keyed children": func(ctx context.Context, g *grove, s *store.Store) error {
+			plan, err := tree.NewFanOut(tree.New(task{}, tree.Key("k")))
+			if err == nil {
+				_, err = s.AddChildren(ctx, g.ids[10], plan)
+			}
+			return err
+		},
+		"seal": func(ctx context.Context, g *grove, s *store.Store) error {
+			_, err := s.Seal(ctx, g.ids[10])
+			return err
+		},
+		"give up": func(ctx context.Context, g *grove, s *store.Store) error {
+			_, err := s.Pool().Exec(ctx, `UPDATE coppice.jobs SET seal_by = now() - interval '1 second' WHERE NOT sealed AND closing IS NULL`)
+			if err == nil {
+				_, err = s.CloseOverdue(ctx, 10)
 			}
 			return err
 		},
@@ -133,16 +162,18 @@ func (g *grove) outcome() string {
 	report, err := g.Check(ctx, store.CheckOptions{History: true})
 	require.NoError(g.t, err)
 	require.True(g.t, report.OK(), report.String())
-	const counters = `format('%s: %s %s/%s/%s/%s round %s', id - (SELECT min(id) FROM (SELECT id FROM coppice.jobs UNION ALL SELECT id FROM coppice.dead_jobs
-		UNION ALL SELECT id FROM coppice.history) AS x), state, pending, completed, dead, cancelled, round)`
+	const counters = `format('%s %s/%s/%s/%s round %s', state, pending, completed, dead, cancelled, round)`
 	rows, err := g.db.Pool.Query(ctx, `
 		SELECT id, `+counters+` || format(' held %s %s, closing %s, priority %s, attempt %s, due %s', held, hold_below, closing, priority, attempt, run_at > now()) FROM coppice.jobs
 		UNION ALL SELECT id, `+counters+` || ' ' || reason FROM coppice.dead_jobs
 		UNION ALL SELECT id, `+counters+` FROM coppice.history ORDER BY 1`)
 	require.NoError(g.t, err)
+	n := 0
 	lines, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (line string, err error) {
 		var id int64
-		return line, row.Scan(&id, &line)
+		err = row.Scan(&id, &line)
+		n++ // not the id: what was tried twice has drawn two
+		return fmt.Sprintf("%d: %s", n-1, line), err
 	})
 	require.NoError(g.t, err)
 	return strings.Join(lines, "\n")
@@ -152,7 +183,8 @@ func (g *grove) outcome() string {
 func refused(err error) bool {
 	var gone *store.NotLiveError
 	var has *store.HasChildrenError
-	return err == nil || errors.As(err, &gone) || errors.As(err, &has)
+	var closed *store.NotOpenError
+	return err == nil || errors.As(err, &gone) || errors.As(err, &has) || errors.As(err, &closed)
 }
 
 // interruptible makes the transactions of the session "first" wait, once, after their n-th change to jobs, for whoever
@@ -200,7 +232,7 @@ func (k *kit) until(done <-chan error, reached func() bool) (ended bool, err err
 			return true, err
 		case <-deadline:
 			k.t.Fatal("neither ended nor blocked")
-		case <-time.After(time.Millisecond):
+		case <-time.After(3 * time.Millisecond):
 			if reached() {
 				return false, nil
 			}

@@ -79,7 +79,8 @@ const (
 	childrenAll  = `(p.pending + p.completed + p.cancelled + p.removed + p.dead)`
 	tolerated    = `(` + deadAfter + ` = 0 OR p.on_dead = 'proceed' OR ` + deadAfter + ` <= p.tolerate_count
 			OR ` + deadAfter + ` <= p.tolerate_ratio::numeric * ` + childrenAll + `)`
-	gate = `(` + pendingAfter + ` = 0 AND p.sealed AND p.closing IS NULL AND ` + tolerated + `)`
+	sealedGate = `(` + pendingAfter + ` = 0 AND p.closing IS NULL AND ` + tolerated + `)` // once it is sealed
+	gate       = `(p.sealed AND ` + sealedGate + `)`
 
 	// failsFast: with this batch the finalizer gives up, and what is left of its subtree with it.
 	failsFast = `(p.on_dead = 'fail' AND m.dead > 0 AND p.state = 'waiting' AND p.closing IS NULL AND NOT ` + tolerated + `)`

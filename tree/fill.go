@@ -37,7 +37,7 @@ func (n *Node) fill(s *Spec) error {
 		option(s)
 	}
 	s.Parent, s.Root, s.ordinal = place.Parent, place.Root, place.ordinal // the plan's, whatever an option wrote
-	s.Kind, s.Children, s.Finalizes = kind, len(n.children), n.finalizes
+	s.Kind, s.Children, s.Finalizes = kind, len(n.children), n.finalizes || s.SealBy > 0
 	if err := n.fillArgs(s); err != nil {
 		return err
 	}

@@ -30,6 +30,7 @@ const (
 	DefaultMaxAttempts      = 10
 	DefaultTimeout          = 10 * time.Minute // of one attempt
 	DefaultHistoryRetention = 7 * 24 * time.Hour
+	DefaultSealBy           = 24 * time.Hour // of an open job
 )
 
 // NoTimeout is the timeout of an attempt that may run for as long as it likes.

@@ -70,6 +70,17 @@ func Limit(key string) Option {
 // On a root it is the deadline of the tree.
 func Deadline(d time.Duration) Option { return func(s *Spec) { s.Deadline = d } }
 
+// Open lets children be added to the job after its insert (engine.Client.AddChildren), until it is sealed: it does not
+// run before. An open job that is not sealed within d is given up: it and what is left below it go to the dead-letter
+// queue as [ReasonNeverSealed]. Zero is [DefaultSealBy]; at most [MaxDuration]. An open job is a finalizer.
+func Open(d time.Duration) Option {
+	return func(s *Spec) {
+		if s.SealBy = d; d == 0 {
+			s.SealBy = DefaultSealBy
+		}
+	}
+}
+
 // Tags adds free words to the job: at most [MaxTags], each 1 to [MaxTagBytes] bytes.
 func Tags(tags ...string) Option {
 	return func(s *Spec) { s.Tags = append(slices.Clip(s.Tags), tags...) }
