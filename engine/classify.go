@@ -15,6 +15,7 @@ import (
 type attempt struct {
 	claim    *store.Claim
 	result   []byte // JSON; nil: none
+	skipped  string // why its guard did not let it run; "": it did
 	err      error  // what the handler returned
 	panicked bool
 	stack    string

@@ -23,8 +23,12 @@ type JobInfo struct {
 	Tags        []string
 	CreatedAt   time.Time // by the database's clock
 
-	meta   []byte
-	client *Client
+	meta       []byte
+	client     *Client
+	checkpoint []byte
+	worker     *Worker // nil: not run by one
+	fence      store.Fence
+	skipped    string // why the guard did not let it run; "": it did
 }
 
 // Job is a job with its decoded args, as its handler gets it.
@@ -65,5 +69,6 @@ func newJobInfo(c *store.Claim, client *Client) *JobInfo {
 	return &JobInfo{
 		ID: c.ID, RootID: c.RootID, ParentID: c.ParentID, Kind: c.Kind, Queue: c.Queue, Attempt: c.Attempt,
 		MaxAttempts: c.MaxAttempts, Round: c.Round, Tags: c.Tags, CreatedAt: c.CreatedAt, meta: c.Meta, client: client,
+		checkpoint: c.Checkpoint, fence: c.Fence,
 	}
 }

@@ -49,6 +49,8 @@ type handlerOptions struct {
 	aliases []string
 	timeout time.Duration
 	backoff *tree.Backoff
+	guard   any // a func of Guard; nil: none
+	guarded bool
 }
 
 // HandlerOption sets a property of one registration.
@@ -110,7 +112,7 @@ func add[A tree.Args, R any](reg *Registry, into map[string]*handler, options []
 	if err != nil {
 		return fmt.Errorf("coppice: register a handler: %w", err)
 	}
-	h := &handler{run: untyped(f)}
+	h := &handler{}
 	var wrong []error
 	for _, option := range options {
 		if option == nil {
@@ -120,6 +122,11 @@ func add[A tree.Args, R any](reg *Registry, into map[string]*handler, options []
 		option(&h.options)
 	}
 	wrong = append(wrong, h.options.check()...)
+	guard, err := guardOf[A](&h.options)
+	if err != nil {
+		wrong = append(wrong, err)
+	}
+	h.run = untyped(f, guard)
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	names := append([]string{kind}, h.options.aliases...)
@@ -165,11 +172,16 @@ func kindOf[A tree.Args]() (string, error) {
 }
 
 // untyped hides the types of a handler: args come as JSON, and the result leaves as JSON.
-func untyped[A tree.Args, R any](f func(context.Context, *Job[A], *Children) (R, error)) runFunc {
+func untyped[A tree.Args, R any](f func(context.Context, *Job[A], *Children) (R, error), guard func(context.Context, *Job[A]) (string, error)) runFunc {
 	return func(ctx context.Context, info *JobInfo, claim *store.Claim, kids *Children) ([]byte, error) {
 		job, err := decode[A](info, claim)
 		if err != nil {
 			return nil, err
+		}
+		if guard != nil {
+			if info.skipped, err = guard(ctx, job); err != nil || info.skipped != "" {
+				return nil, err
+			}
 		}
 		result, err := f(ctx, job, kids)
 		if err != nil {

@@ -59,9 +59,13 @@ func (w *Worker) conclude(a *attempt) {
 		return
 	}
 	ending := store.Ending{Fence: a.claim.Fence, ParentID: a.claim.ParentID, Round: a.claim.Round, Result: a.result}
-	if a.err != nil {
+	switch {
+	case a.err != nil:
 		ending = classify(a)
 		w.logFailure(a.claim, &ending)
+	case a.skipped != "":
+		ending.Result, ending.Error = nil, tree.CleanText(a.skipped, tree.MaxErrorBytes)
+		w.log(slog.LevelDebug, "coppice: job skipped", a.claim, slog.String("why", ending.Error))
 	}
 	ending.Queue, ending.Keep = a.claim.Queue, w.keeps(a.claim)
 	w.settler.add(ending)
@@ -80,6 +84,7 @@ func (w *Worker) try(ctx context.Context, a *attempt) {
 		defer cancel()
 	}
 	info := newJobInfo(a.claim, w.client)
+	info.worker = w
 	ctx = context.WithValue(ctx, jobKey{}, info)
 	returned := false
 	defer func() {
@@ -94,6 +99,7 @@ func (w *Worker) try(ctx context.Context, a *attempt) {
 		a.result, err = h.run(ctx, info, a.claim, w.childrenOf(a.claim))
 		return err
 	}, w.config.Middleware)(ctx, info)
+	a.skipped = info.skipped
 	if a.err == nil && a.result != nil {
 		if err := tree.CheckJSON(a.result, w.config.MaxResultBytes); err != nil {
 			a.err = &badResultError{err}

@@ -37,6 +37,7 @@ type Claim struct {
 	HasAge      bool
 	Backoff     *tree.Backoff // nil: the worker decides
 	KeepFor     *time.Duration
+	Checkpoint  []byte // JSON that an earlier attempt recorded; nil: none
 	Completed   int // children, by how they ended
 	Dead        int
 	Cancelled   int
@@ -112,7 +113,7 @@ RETURNING j.id, j.claim_seq, j.root_id, coalesce(j.parent_id, 0), j.kind, j.args
 	j.round, j.timeout_ms,
 	(extract(epoch FROM coalesce(j.age_from, j.created_at) - now()) * 1000)::bigint + j.max_age_ms,
 	j.backoff_base_ms, j.backoff_cap_ms, j.backoff_factor, j.backoff_jitter, j.keep_ms,
-	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at`
+	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at, j.checkpoint`
 
 // promoteSQL makes due jobs ready, by jobs_scheduled, skipping what others have locked.
 const promoteSQL = `
@@ -198,7 +199,7 @@ func scanClaims(rows pgx.Rows, queue string, into *[]Claim) error {
 		)
 		err := rows.Scan(&c.ID, &c.Seq, &c.RootID, &c.ParentID, &c.Kind, &c.Args, &c.Tags, &c.Meta, &c.Attempt,
 			&c.MaxAttempts, &c.Round, &timeout, &age, &backoffBase, &backoffCap, &factor, &jitter, &keep,
-			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt)
+			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt, &c.Checkpoint)
 		if err != nil {
 			return err
 		}

@@ -87,8 +87,9 @@ type JobRow struct {
 	FinishedAt *time.Time      `db:"finished_at"`
 	Actor      string          `db:"actor"`
 	Result     json.RawMessage `db:"result"`
+	Skipped    bool            `db:"skipped"` // completed without running: Error has its guard's reason
 
-	// Error is why it died or was cancelled. A live job has none: see [Store.Errors].
+	// Error is why it died, was cancelled or was skipped. A live job has none: see [Store.Errors].
 	Error string `db:"error"`
 }
 
@@ -116,15 +117,15 @@ var jobSQL = `SELECT found.*,
 FROM (
 	SELECT 'live' AS place, ` + sharedColumns + `, NULL::timestamptz AS failed_at, false AS kept, '' AS reason,
 		'' AS fingerprint, '' AS dropped_key, NULL::timestamptz AS finished_at, '' AS actor, NULL::json AS result,
-		'' AS error
+		'' AS error, false AS skipped
 	FROM {s}.jobs WHERE id = $1
 	UNION ALL
 	SELECT 'dead', ` + sharedColumns + `, failed_at, kept, reason, coalesce(fingerprint, ''),
-		coalesce(dropped_key, ''), NULL, '', NULL, coalesce(error, '')
+		coalesce(dropped_key, ''), NULL, '', NULL, coalesce(error, ''), false
 	FROM {s}.dead_jobs WHERE id = $1
 	UNION ALL
 	(SELECT 'history', ` + sharedColumns + `, NULL, false, '', '', '', finished_at, coalesce(actor, ''), result,
-		coalesce(error, '')
+		coalesce(error, ''), skipped
 	FROM {s}.history WHERE id = $1 LIMIT 1)
 ) found LIMIT 1`
 

@@ -18,7 +18,7 @@ type End uint8
 
 // The ends of attempts.
 const (
-	EndCompleted End = iota // to the history, with Result
+	EndCompleted End = iota // to the history, with Result; with an Error it was skipped, for that reason
 	EndCancelled            // to the history, with Error as the reason
 	EndRetry                // due again after Delay; the attempt failed with Outcome and Error
 	EndSnoozed              // due again after Delay at no cost
@@ -137,8 +137,9 @@ const completeBatch = `b AS (
 ), gone AS (` + takeOut + `
 	RETURNING j.*, b.became, b.new_result::json AS new_result, b.note, b.keep
 ), kept AS (
-	INSERT INTO {s}.history (` + jobColumns + `, worker_id, state, dedup_key, error, actor, result)
-	SELECT ` + jobColumns + `, worker_id, became, dedup_key, note, CASE WHEN became = 'cancelled' THEN closing_by END, new_result
+	INSERT INTO {s}.history (` + jobColumns + `, worker_id, state, dedup_key, error, actor, result, skipped)
+	SELECT ` + jobColumns + `, worker_id, became, dedup_key, note, CASE WHEN became = 'cancelled' THEN closing_by END, new_result,
+		became = 'completed' AND note IS NOT NULL
 	FROM gone WHERE keep
 )`
 
