@@ -27,6 +27,7 @@ type Client struct {
 	store  *store.Store
 	logger *slog.Logger
 	notes  *notifier
+	waits  *waits
 
 	mu     sync.Mutex
 	wakers map[*Worker]struct{} // workers of this process, woken without a round trip; guarded by mu
@@ -43,6 +44,7 @@ func NewClient(pool *pgxpool.Pool, config ClientConfig) (*Client, error) {
 	}
 	c := &Client{store: st, logger: config.Logger, wakers: map[*Worker]struct{}{}}
 	c.notes = newNotifier(st, config.Logger)
+	c.waits = newWaits(c)
 	c.Inserter = Inserter{client: c}
 	return c, nil
 }
@@ -84,6 +86,14 @@ func (c *Client) wakeLocal(queues []string) {
 	defer c.mu.Unlock()
 	for w := range c.wakers {
 		w.wake(queues)
+	}
+}
+
+// ended tells those who wait for jobs that they have ended: in this process directly, in others by a hint.
+func (c *Client) ended(ids []tree.ID) {
+	if len(ids) > 0 {
+		c.waits.ended(ids...)
+		c.notes.markEnded(ids)
 	}
 }
 

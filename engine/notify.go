@@ -3,11 +3,13 @@ package engine
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/coppicehq/coppice/store"
+	"github.com/coppicehq/coppice/tree"
 )
 
 // notifyEvery bounds how often one client sends wake-ups: the first of a burst goes at once, the rest together
@@ -22,6 +24,7 @@ type notifier struct {
 
 	mu     sync.Mutex // protects following fields
 	dirty  map[string]struct{}
+	ended  map[tree.ID]struct{}
 	active bool          // a sender runs
 	marks  uint64        // calls of mark
 	sent   uint64        // of these, those whose queues were sent
@@ -29,7 +32,7 @@ type notifier struct {
 }
 
 func newNotifier(st *store.Store, logger *slog.Logger) *notifier {
-	return &notifier{store: st, logger: logger, dirty: map[string]struct{}{}, told: make(chan struct{})}
+	return &notifier{store: st, logger: logger, dirty: map[string]struct{}{}, ended: map[tree.ID]struct{}{}, told: make(chan struct{})}
 }
 
 // mark notes queues for sending and returns at once. A goroutine lives as long as there is something to send.
@@ -42,6 +45,20 @@ func (n *notifier) mark(queues []string) {
 	for _, q := range queues {
 		n.dirty[q] = struct{}{}
 	}
+	n.markedLocked()
+}
+
+// markEnded notes jobs whose end is to be told.
+func (n *notifier) markEnded(ids []tree.ID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range ids {
+		n.ended[id] = struct{}{}
+	}
+	n.markedLocked()
+}
+
+func (n *notifier) markedLocked() {
 	n.marks++
 	if !n.active {
 		n.active = true
@@ -52,7 +69,7 @@ func (n *notifier) mark(queues []string) {
 func (n *notifier) send() {
 	for {
 		n.mu.Lock()
-		if len(n.dirty) == 0 {
+		if len(n.dirty)+len(n.ended) == 0 {
 			n.active = false
 			n.mu.Unlock()
 			return
@@ -63,11 +80,20 @@ func (n *notifier) send() {
 			queues = append(queues, q)
 		}
 		clear(n.dirty)
+		ended := slices.Sorted(maps.Keys(n.ended))
+		clear(n.ended)
 		n.mu.Unlock()
 		slices.Sort(queues)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		if err := n.store.Notify(ctx, queues); err != nil {
-			n.logger.Debug("coppice: wake-up not sent; polling will find the jobs", "error", err)
+		if len(queues) > 0 {
+			if err := n.store.Notify(ctx, queues); err != nil {
+				n.logger.Debug("coppice: wake-up not sent; polling will find the jobs", "error", err)
+			}
+		}
+		if len(ended) > 0 {
+			if err := n.store.NotifyEnded(ctx, ended); err != nil {
+				n.logger.Debug("coppice: ends of jobs not told; polling will find them", "error", err)
+			}
 		}
 		cancel()
 		n.mu.Lock()

@@ -75,6 +75,7 @@ func (w *Worker) concludeStopped(a *attempt, stop *StopError) {
 func (c *Client) Cancel(ctx context.Context, id tree.ID, scope store.Scope, by store.By) (store.Cancelled, error) {
 	out, err := c.store.Cancel(ctx, id, scope, by)
 	c.wakeAll(out.Woken)
+	c.ended(out.Ended)
 	return out, err
 }
 

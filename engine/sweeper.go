@@ -59,6 +59,7 @@ func (s *sweeper) loop(ctx context.Context) {
 		for _, root := range s.take() {
 			swept, err := s.client.store.Sweep(ctx, root)
 			s.client.wakeAll(swept.Woken)
+			s.client.ended(swept.Ended)
 			if err != nil && ctx.Err() == nil {
 				s.logger.Debug("coppice: a tree is not closed yet; a reaper carries on", "root_id", int64(root), "error", err)
 			}

@@ -294,6 +294,7 @@ func (w *Worker) written(batch []store.Ending, got *store.Settled) {
 		w.client.Wake(got.Woken...)
 	}
 	w.sweeper.add(got.Closing)
+	w.client.ended(got.Ended)
 	for _, l := range w.lanes { // one may have waited for its backlog to shrink
 		l.nudge()
 	}

@@ -142,8 +142,11 @@ func (r *Reaper) rescue(ctx context.Context) error {
 	if got.Retried+got.DeadLettered+got.Workers > 0 {
 		r.config.Logger.Warn("coppice: took back the jobs of dead workers", "workers", got.Workers, "retried", got.Retried, "dead", got.DeadLettered)
 	}
-	woken, failed := r.closeTrees(ctx)
-	woken = append(woken, got.Woken...)
+	done, failed := r.closeTrees(ctx)
+	woken := append(done.Woken, got.Woken...)
+	if ended := append(done.Ended, got.Ended...); len(ended) > 0 {
+		err = errors.Join(err, r.store.NotifyEnded(ctx, ended))
+	}
 	if len(woken) > 0 {
 		err = errors.Join(err, r.store.Notify(ctx, slices.Compact(slices.Sorted(slices.Values(woken)))))
 	}
@@ -151,22 +154,18 @@ func (r *Reaper) rescue(ctx context.Context) error {
 }
 
 // closeTrees closes what is past its deadline or was never sealed, and carries on what others have begun to close and left.
-// It answers the queues in which something became ready.
-func (r *Reaper) closeTrees(ctx context.Context) (woken []string, err error) {
+func (r *Reaper) closeTrees(ctx context.Context) (done store.Swept, err error) {
 	r.closing.Lock()
 	defer r.closing.Unlock()
-	done, err := r.store.CloseOverdue(ctx, closeLimit)
-	woken = done.Woken
+	done, err = r.store.CloseOverdue(ctx, closeLimit)
 	for pages := 0; pages < closePages; pages++ {
 		roots, listed := r.store.ClosingTrees(ctx, r.closedUpTo, closeLimit)
 		err = errors.Join(err, listed)
 		for _, root := range roots {
 			swept, failed := r.store.Sweep(ctx, root)
-			done.Cancelled += swept.Cancelled
-			done.DeadLettered += swept.DeadLettered
-			woken = append(woken, swept.Woken...)
+			done.Add(swept)
 			if err = errors.Join(err, failed); ctx.Err() != nil {
-				return woken, err
+				return done, err
 			}
 			r.closedUpTo = root // so that every tree has its turn, however many there are
 		}
@@ -178,7 +177,7 @@ func (r *Reaper) closeTrees(ctx context.Context) (woken []string, err error) {
 	if done.Cancelled+done.DeadLettered > 0 {
 		r.config.Logger.Info("coppice: closed jobs", "cancelled", done.Cancelled, "dead", done.DeadLettered)
 	}
-	return woken, err
+	return done, err
 }
 
 func (r *Reaper) upkeep(ctx context.Context) error {

@@ -58,14 +58,14 @@ func (s *Store) Cancel(ctx context.Context, id tree.ID, scope Scope, by By) (Can
 	marked, err := s.closeRows(ctx, union(seeds, rows), &start, &out.Swept)
 	if err == nil {
 		s.tell(ctx, out.Workers)
-		if out.Already = len(marked) == 0 && out.Stopping == 0 && out.Cancelled == 0; out.Already && scope != ScopeTree {
+		if out.Already = len(marked) == 0 && out.Stopping == 0 && out.Cancelled == 0; out.Already && out.DeadLettered == 0 && scope != ScopeTree {
 			if _, live := s.liveRow(ctx, id); live != nil {
 				return out, live
 			}
 		}
 		var more Swept
 		more, err = s.Sweep(ctx, out.RootID)
-		out.add(more)
+		out.Add(more)
 	}
 	if err != nil {
 		return out, fmt.Errorf("cancel job %d: %w", id, err)

@@ -38,7 +38,7 @@ type Claim struct {
 	Backoff     *tree.Backoff // nil: the worker decides
 	KeepFor     *time.Duration
 	Checkpoint  []byte // JSON that an earlier attempt recorded; nil: none
-	Completed   int // children, by how they ended
+	Completed   int    // children, by how they ended
 	Dead        int
 	Cancelled   int
 	Removed     int

@@ -53,8 +53,9 @@ const endSQL = `WITH picked AS MATERIALIZED (
 	DELETE FROM {s}.jobs j USING picked b WHERE j.id = b.id
 	RETURNING j.*, CASE WHEN b.closed = 'cancelled' THEN 'cancelled' ELSE 'dead' END AS became, b.closed, b.closed_by, b.closed_why
 ), ` + closedTail + `
-SELECT became, NULL::text, count(*) FROM gone GROUP BY became
-UNION ALL SELECT NULL, queue, 0 FROM live_parents WHERE queue IS NOT NULL`
+SELECT became, NULL::text, count(*), NULL::bigint FROM gone GROUP BY became
+UNION ALL SELECT NULL, queue, 0, NULL FROM live_parents WHERE queue IS NOT NULL
+UNION ALL SELECT NULL, NULL, 0, id FROM gone WHERE awaited`
 
 // markSQL hands the closing of parents on to those children that cannot end where they stand: they run, or have live
 // children. It answers who runs them. The rows and their parents are locked already (jobs_pkey).

@@ -49,32 +49,35 @@ type Hints struct {
 // Listen hands hints on until ctx ends or the connection breaks, on a connection of its own that is made with the
 // pool's settings.
 func (s *Store) Listen(ctx context.Context, on Hints) error {
+	return s.listen(ctx, on.Ready, map[string]func(string){
+		s.Channel():         on.Wake,
+		s.settingsChannel(): on.Changed,
+		s.toldChannel(): func(payload string) {
+			if id, err := strconv.ParseInt(payload, 10, 64); err == nil {
+				on.Told(tree.WorkerID(id))
+			}
+		},
+	})
+}
+
+// listen hands the payloads of channels to whom they are for.
+func (s *Store) listen(ctx context.Context, ready func(), on map[string]func(payload string)) error {
 	conn, err := pgx.ConnectConfig(ctx, s.pool.Config().ConnConfig.Copy())
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	settings, told := s.settingsChannel(), s.toldChannel()
-	for _, channel := range []string{s.Channel(), settings, told} {
+	for channel := range on {
 		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
 	}
-	on.Ready()
+	ready()
 	for {
 		n, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return fmt.Errorf("listen: %w", err)
 		}
-		switch n.Channel {
-		case settings:
-			on.Changed(n.Payload)
-		case told:
-			if id, err := strconv.ParseInt(n.Payload, 10, 64); err == nil {
-				on.Told(tree.WorkerID(id))
-			}
-		default:
-			on.Wake(n.Payload)
-		}
+		on[n.Channel](n.Payload)
 	}
 }

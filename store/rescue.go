@@ -19,6 +19,7 @@ type Rescued struct {
 	Stopped      int       // jobs that had been asked to stop, and ended so
 	Woken        []string  // queues in which something became ready
 	Closing      []tree.ID // trees that want a [Store.Sweep]
+	Ended        []tree.ID // jobs that ended and whose end somebody waits for
 }
 
 // rescueWorkers bounds how many workers one rescue looks at.
@@ -109,6 +110,7 @@ func (s *Store) rescueAll(ctx context.Context, worker tree.WorkerID, limit int, 
 		total.Stopped += one.Stopped
 		total.Woken = append(total.Woken, one.Woken...)
 		total.Closing = append(total.Closing, one.Closing...)
+		total.Ended = append(total.Ended, one.Ended...)
 		if one.Workers > 0 || (left == nil && one.Retried+one.DeadLettered+one.Stopped == 0) {
 			return nil
 		}
@@ -211,7 +213,7 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		}
 	}
 	settled := done.settled(endings)
-	out.Woken, out.Closing = settled.Woken, settled.Closing
+	out.Woken, out.Closing, out.Ended = settled.Woken, settled.Closing, settled.Ended
 	for _, e := range endings {
 		if _, ok := done.found[e.Fence]; !ok {
 			continue

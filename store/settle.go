@@ -56,6 +56,8 @@ type Settled struct {
 	// Closing are the trees, ascending, of which a finalizer is being closed and may be able to end now, or has
 	// just begun to: they want a [Store.Sweep].
 	Closing []tree.ID
+	// Ended are the jobs, ascending, that have ended and whose end somebody waits for ([Store.Await]).
+	Ended []tree.ID
 }
 
 // lockSQL locks live rows by jobs_pkey in the order of the array, which is ascending: ancestors first. The
@@ -122,8 +124,8 @@ moved AS (
 
 // whatHappened answers what was settled, the queues in which finalizers became ready, and the trees that want a sweep.
 const whatHappened = `
-SELECT id, claim_seq, NULL::text, NULL::bigint FROM gone
-UNION ALL SELECT NULL, NULL, queue, closing FROM live_parents WHERE queue IS NOT NULL OR closing IS NOT NULL`
+SELECT id, claim_seq, NULL::text, NULL::bigint, awaited FROM gone
+UNION ALL SELECT NULL, NULL, queue, closing, NULL FROM live_parents WHERE queue IS NOT NULL OR closing IS NOT NULL`
 
 // takeOut removes the rows whose fence still holds, by jobs_pkey, driven by the batch in ascending id. The
 // worker is compared in a way that no index serves, so that the running jobs' index is no temptation.
@@ -145,7 +147,7 @@ const completeBatch = `b AS (
 
 // completeSQL settles jobs that stand alone: it touches no other job.
 const completeSQL = `WITH ` + completeBatch + `
-SELECT id, claim_seq, NULL::text, NULL::bigint FROM gone`
+SELECT id, claim_seq, NULL::text, NULL::bigint, awaited FROM gone`
 
 // completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
 // results go away with it, and parents move on.
@@ -191,7 +193,7 @@ const rescheduleSQL = `WITH b AS (
 	SELECT id, root_id, $3::bigint, attempt, round, new_outcome, new_error, new_stack
 	FROM back WHERE new_outcome IS NOT NULL
 )
-SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END, NULL::bigint FROM back`
+SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END, NULL::bigint, NULL::boolean FROM back`
 
 // Settle ends attempts of one worker (docs/internals.md, Settle): one transaction, one round trip, however
 // many there are (at most a few thousand are sensible). Locks: the batch's members of trees and their
@@ -281,6 +283,7 @@ func (s *Store) stopInstead(ctx context.Context, worker tree.WorkerID, batch []E
 	more := done.settled(nil)
 	settled.Woken = union(settled.Woken, more.Woken)
 	settled.Closing = union(settled.Closing, more.Closing)
+	settled.Ended = union(settled.Ended, more.Ended)
 	return nil
 }
 
@@ -300,10 +303,11 @@ type settleReader struct {
 	found   map[Fence]struct{}
 	woken   map[string]struct{}
 	closing map[tree.ID]struct{}
+	ended   map[tree.ID]struct{}
 }
 
 func newSettleReader(n int) settleReader {
-	return settleReader{found: make(map[Fence]struct{}, n), woken: map[string]struct{}{}, closing: map[tree.ID]struct{}{}}
+	return settleReader{found: make(map[Fence]struct{}, n), woken: map[string]struct{}{}, closing: map[tree.ID]struct{}{}, ended: map[tree.ID]struct{}{}}
 }
 
 // begin reads the first step of a try. What an earlier one reported was rolled back, and others may have
@@ -312,6 +316,7 @@ func (r settleReader) begin(rows pgx.Rows) error {
 	clear(r.found)
 	clear(r.woken)
 	clear(r.closing)
+	clear(r.ended)
 	rows.Close()
 	return rows.Err()
 }
@@ -320,11 +325,15 @@ func (r settleReader) read(rows pgx.Rows) error {
 	for rows.Next() {
 		var id, seq, closing *int64
 		var queue *string
-		if err := rows.Scan(&id, &seq, &queue, &closing); err != nil {
+		var awaited *bool
+		if err := rows.Scan(&id, &seq, &queue, &closing, &awaited); err != nil {
 			return err
 		}
 		if id != nil {
 			r.found[Fence{ID: tree.ID(*id), Seq: *seq}] = struct{}{}
+			if awaited != nil && *awaited {
+				r.ended[tree.ID(*id)] = struct{}{}
+			}
 		}
 		if queue != nil {
 			r.woken[*queue] = struct{}{}
@@ -345,6 +354,7 @@ func (r settleReader) settled(endings []Ending) *Settled {
 	}
 	out.Woken = slices.Sorted(maps.Keys(r.woken))
 	out.Closing = slices.Sorted(maps.Keys(r.closing))
+	out.Ended = slices.Sorted(maps.Keys(r.ended))
 	return out
 }
 

@@ -23,14 +23,18 @@ type Swept struct {
 	Woken []string
 	// Workers are those who run jobs that were asked to stop; they have been told, by a hint.
 	Workers []tree.WorkerID
+	// Ended are the jobs that have ended and whose end somebody waits for ([Store.Await]).
+	Ended []tree.ID
 }
 
-func (s *Swept) add(more Swept) {
+// Add adds what another sweep did.
+func (s *Swept) Add(more Swept) {
 	s.Cancelled += more.Cancelled
 	s.DeadLettered += more.DeadLettered
 	s.Stopping += more.Stopping
 	s.Woken = union(s.Woken, slices.Sorted(slices.Values(more.Woken)))
 	s.Workers = union(s.Workers, slices.Sorted(slices.Values(more.Workers)))
+	s.Ended = append(s.Ended, more.Ended...)
 }
 
 // Sweep carries on what closes in a tree (docs/internals.md, Closing), as far as it can now: what does not run below a
@@ -221,7 +225,7 @@ func (s *Store) closeRows(ctx context.Context, rows []int64, start *closing, tot
 		return nil, err
 	}
 	got.Woken, got.Workers = done.settled(nil).Woken, slices.Collect(maps.Keys(workers))
-	total.add(got)
+	total.Add(got)
 	return marked, nil
 }
 
@@ -261,8 +265,11 @@ SELECT id, worker_id FROM started`
 func (r settleReader) readEnded(rows pgx.Rows, into *Swept) error {
 	var became, queue *string
 	var n int
-	_, err := pgx.ForEachRow(rows, []any{&became, &queue, &n}, func() error {
+	var ended *int64
+	_, err := pgx.ForEachRow(rows, []any{&became, &queue, &n, &ended}, func() error {
 		switch {
+		case ended != nil:
+			into.Ended = append(into.Ended, tree.ID(*ended))
 		case queue != nil:
 			r.woken[*queue] = struct{}{}
 		case *became == string(tree.Cancelled):
