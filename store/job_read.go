@@ -58,7 +58,9 @@ type JobRow struct {
 	Round         int             `db:"round"`        // zero: works; n: the n-th roll-up of a finalizer
 	ParentRound   int             `db:"parent_round"` // the parent's round that it was made for
 	Sealed        bool            `db:"sealed"`       // no more children will come
-	Closing       string          `db:"closing"`      // what becomes of it when its last child settles
+	Closing       string          `db:"closing"`      // what becomes of it: "cancelled", or the reason of a dead letter
+	ClosingBy     string          `db:"closing_by"`   // who says so; "": the engine itself
+	ClosingWhy    string          `db:"closing_why"`
 	OnDead        tree.DeadPolicy `db:"on_dead"`
 	TolerateCount int             `db:"tolerate_count"` // so many dead children count as settled
 	TolerateRatio float32         `db:"tolerate_ratio"` // or such a share of them
@@ -102,7 +104,7 @@ const sharedColumns = `id, root_id, coalesce(parent_id, 0) AS parent_id, kind, q
 	coalesce(backoff_cap_ms, 0) * 1000000 AS backoff_cap, coalesce(backoff_factor, 0) AS backoff_factor,
 	coalesce(backoff_jitter, 0) AS backoff_jitter, on_lost, progress,
 	pending, completed, dead, cancelled, removed, round, coalesce(parent_round, 1) AS parent_round, sealed,
-	coalesce(closing, '') AS closing, on_dead, tolerate_count, tolerate_ratio,
+	coalesce(closing, '') AS closing, coalesce(closing_by, '') AS closing_by, coalesce(closing_why, '') AS closing_why, on_dead, tolerate_count, tolerate_ratio,
 	coalesce(dedup_key, '') AS dedup_key, coalesce(child_key, '') AS child_key,
 	coalesce(group_key, '') AS group_key, coalesce(limit_key, '') AS limit_key, coalesce(effect, '') AS effect,
 	keep_ms * 1000000 AS keep, tags, args, meta, trace, checkpoint`

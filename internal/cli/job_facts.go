@@ -32,11 +32,17 @@ func (a *App) jobFacts(j *store.JobRow) []fact {
 	if j.Round > 0 {
 		facts = append(facts, fact{"round", fmt.Sprint(j.Round)}, fact{"on dead", string(j.OnDead)})
 		if !j.Sealed {
-			facts = append(facts, fact{"sealed", "no: more children may come"})
+			facts = append(facts, fact{"sealed", "no: more children may come, until " + moment(j.SealBy)})
 		}
-		facts = append(facts, fact{"closing", j.Closing})
 	}
 	facts = append(facts,
+		fact{"closing", closingOf(j)},
+		fact{"skipped", skipped(j)},
+		fact{"progress", howFar(j)},
+		fact{"checkpoint", shownJSON(j.Checkpoint)},
+		fact{"deadline", moment(j.DeadlineAt)},
+		fact{"group", oneLine(j.GroupKey, tree.MaxKeyBytes)},
+		fact{"limit", oneLine(j.LimitKey, tree.MaxKeyBytes)},
 		fact{"priority", fmt.Sprint(j.Priority)},
 		fact{"created", moment(&j.CreatedAt)},
 		fact{"started", moment(j.StartedAt)},
@@ -72,6 +78,35 @@ func (a *App) jobState(j *store.JobRow) string {
 		said += ", held by an operator"
 	}
 	return said
+}
+
+// closingOf says what is to become of a live job, and who wants that.
+func closingOf(j *store.JobRow) string {
+	if j.Closing == "" || !j.State.Live() {
+		return ""
+	}
+	said := "it ends as " + j.Closing
+	if j.ClosingBy != "" {
+		said += ", by " + oneLine(j.ClosingBy, 200)
+	}
+	if j.ClosingWhy != "" {
+		said += ": " + oneLine(j.ClosingWhy, 2000)
+	}
+	return said
+}
+
+func skipped(j *store.JobRow) string {
+	if !j.Skipped {
+		return ""
+	}
+	return "it completed without running"
+}
+
+func howFar(j *store.JobRow) string {
+	if j.Progress == nil {
+		return ""
+	}
+	return fmt.Sprintf("%.0f %%", 100**j.Progress)
 }
 
 func attempts(j *store.JobRow) string {

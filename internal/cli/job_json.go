@@ -34,6 +34,16 @@ type jobJSON struct {
 	Round          int             `json:"round"`
 	Sealed         bool            `json:"sealed"`
 	Closing        string          `json:"closing,omitempty"`
+	ClosingBy      string          `json:"closing_by,omitempty"`
+	ClosingWhy     string          `json:"closing_why,omitempty"`
+	SealBy         *time.Time      `json:"seal_by,omitempty"`
+	DeadlineAt     *time.Time      `json:"deadline_at,omitempty"`
+	Progress       *float32        `json:"progress,omitempty"`
+	Checkpoint     json.RawMessage `json:"checkpoint,omitempty"`
+	Skipped        bool            `json:"skipped,omitempty"`
+	Actor          string          `json:"actor,omitempty"`
+	Group          string          `json:"group,omitempty"`
+	Limit          string          `json:"limit,omitempty"`
 	OnDead         tree.DeadPolicy `json:"on_dead"`
 	Children       countersJSON    `json:"children"`
 	Key            string          `json:"key,omitempty"`
@@ -77,7 +87,9 @@ func jobOf(j *store.JobRow, failed []store.AttemptError) jobJSON {
 		Held: j.Held, Priority: j.Priority, CreatedAt: j.CreatedAt, RunAt: j.RunAt, StartedAt: j.StartedAt,
 		StalledAt: j.StalledAt, FailedAt: j.FailedAt, FinishedAt: j.FinishedAt, Attempt: j.Attempt,
 		MaxAttempts: j.MaxAttempts, Lost: j.Lost, Snoozes: j.Snoozes, Worker: j.WorkerID,
-		TimeoutSeconds: j.Timeout.Seconds(), Round: j.Round, Sealed: j.Sealed, Closing: j.Closing, OnDead: j.OnDead,
+		TimeoutSeconds: j.Timeout.Seconds(), Round: j.Round, Sealed: j.Sealed, Closing: j.Closing, ClosingBy: j.ClosingBy, ClosingWhy: j.ClosingWhy,
+		SealBy: j.SealBy, DeadlineAt: j.DeadlineAt, Progress: j.Progress, Checkpoint: j.Checkpoint, Skipped: j.Skipped,
+		Actor: j.Actor, Group: j.GroupKey, Limit: j.LimitKey, OnDead: j.OnDead,
 		Children: countersOf(j.Counters), Key: j.ChildKey, DedupKey: j.DedupKey, DroppedKey: j.DroppedKey,
 		Tags: append([]string{}, j.Tags...), Args: j.Args, Meta: j.Meta, Result: j.Result, Reason: j.Reason,
 		Error: j.Error, Failures: []failureJSON{},
