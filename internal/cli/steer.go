@@ -64,9 +64,9 @@ func verbs() []verb {
 	return []verb{
 		{
 			name: "cancel", short: "Cancel %s", destroys: true, done: "cancelled",
-			long: `What does not run ends at once, as cancelled, and is in the history with who did it and why. What runs is asked to stop,
-and ends when its handler returns: as cancelled, unless it completes. Nothing undoes this. Dead letters stay where
-they are.`,
+			long: `What does not run ends at once, as cancelled, and is in the history with who did it and why. What runs is asked
+to stop, and ends when its handler returns: as cancelled, unless it completes. Nothing undoes this. Dead letters
+stay where they are.`,
 			act: func(ctx context.Context, st *store.Store, s steering) (int, int, error) {
 				out, err := st.Cancel(ctx, s.id, s.scope, s.by)
 				return out.Cancelled + out.DeadLettered, out.Stopping, wakeUp(ctx, st, out.Woken, out.Ended, err)
@@ -74,8 +74,8 @@ they are.`,
 		},
 		{
 			name: "hold", short: "Start nothing more of %s", done: "held",
-			long: `Held jobs are not started until they are released, whatever else happens to them. What runs goes on, and is held if
-it comes back.`,
+			long: `Held jobs are not started until they are released, whatever else happens to them. What runs goes on, and is held
+if it comes back.`,
 			act: steered((*store.Store).Hold),
 		},
 		{
@@ -85,8 +85,8 @@ it comes back.`,
 		},
 		{
 			name: "run-now", short: "Run what is due later of %s", done: "due now",
-			long: `Scheduled jobs become ready, those that back off after a failure included, at no cost in attempts. Holds, pauses and
-limits stay in force.`,
+			long: `Scheduled jobs become ready, those that back off after a failure included, at no cost in attempts. Holds, pauses
+and limits stay in force.`,
 			act: steered((*store.Store).RunNow),
 		},
 		{
@@ -147,7 +147,7 @@ func (a *App) steerBy(g *globals, v verb, trees bool) *cobra.Command {
 		}
 		if v.operand != "" {
 			if s.priority, err = strconv.Atoi(args[1]); err != nil {
-				return usage(cmd, "PRIORITY: %q is no number", args[1])
+				return usage(cmd, "unreadable PRIORITY %q: it is a whole number", args[1])
 			}
 		}
 		if below {

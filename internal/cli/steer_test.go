@@ -77,7 +77,7 @@ func TestHoldsPrioritiesAndRunNowFromTheCommandLine(t *testing.T) {
 	got := readJSON[steerJSON](w.run("job", "priority", ids[2].String(), "7", "--json"))
 	require.Equal(t, 1, got.Changed)
 	require.Equal(t, store.ScopeJob, got.Scope)
-	w.run("job", "priority", ids[2].String(), "high").fails(2, `"high" is no number`)
+	w.run("job", "priority", ids[2].String(), "high").fails(2, `unreadable PRIORITY "high"`)
 	w.run("job", "priority", ids[2].String(), "40000").fails(1, "priority 40000 is outside")
 	w.run("job", "priority", ids[2].String()).fails(2, "PRIORITY")
 	var n int

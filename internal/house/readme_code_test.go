@@ -32,7 +32,7 @@ func TestReadmeShowsTheProgramThatTheTestsRun(t *testing.T) {
 func TestReadmeNamesTheLimits(t *testing.T) {
 	t.Parallel()
 	want := map[string]int{
-		"MaxArgsBytes": tree.MaxArgsBytes, "MaxResultBytes": tree.MaxResultBytes, "MaxMetaBytes": tree.MaxMetaBytes,
+		"MaxArgsBytes": tree.MaxArgsBytes, "MaxResultBytes": tree.MaxResultBytes, "MaxMetaBytes": tree.MaxMetaBytes, "MaxCheckpointBytes": tree.MaxCheckpointBytes,
 		"MaxJSONDepth": tree.MaxJSONDepth, "MaxKindBytes": tree.MaxKindBytes, "MaxQueueBytes": tree.MaxQueueBytes,
 		"MaxKeyBytes": tree.MaxKeyBytes, "MaxTagBytes": tree.MaxTagBytes, "MaxTags": tree.MaxTags,
 		"MaxNodes": tree.MaxNodes, "MaxDepth": tree.MaxDepth, "MaxAttemptLimit": tree.MaxAttemptLimit,
