@@ -91,7 +91,7 @@ func (c *claimer) claim(ctx context.Context, n int) {
 		c.after = nil
 	}
 	request := store.ClaimRequest{
-		WorkerID: w.ID(), Queue: c.queue, Limit: n, WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
+		WorkerID: w.ID(), Queue: c.queue, Limit: n, Free: c.free(), WorkKinds: w.workKinds, FinalizeKinds: w.finalizeKinds, After: c.after, Promote: c.promote,
 	}
 	c.claiming <- struct{}{}
 	defer func() { <-c.claiming }()
@@ -117,8 +117,20 @@ func (c *claimer) claim(ctx context.Context, n int) {
 			c.dueIn(got.NextDue)
 		}
 	}
+	c.careful.Store(got.Careful)
+	if len(got.Woken) > 0 {
+		w.client.Wake(got.Woken...)
+	}
 	c.handOut(got.Jobs)
-	c.remember(got.Jobs, n, c.polled-started)
+	c.remember(got.Jobs, got.Asked, c.polled-started)
+}
+
+// free is how many jobs a careful claim may take: 0 would mean any number.
+func (c *claimer) free() int {
+	if free := c.slots - int(c.held.Load()); free > 0 {
+		return free
+	}
+	return -1
 }
 
 // failed rests after a claim that the database did not answer, so that neither it nor the log is flooded while it

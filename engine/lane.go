@@ -31,6 +31,8 @@ type lane struct {
 	signal chan struct{}     // cap 1: something changed that the claimer waits for
 	keeps  atomic.Bool       // history is kept for jobs that do not say
 	paused atomic.Bool       // what has not started goes back; claims find the queue paused by themselves
+	// careful: the last claim found that not all jobs of the queue may run at once: none is claimed ahead.
+	careful atomic.Bool
 
 	claiming chan struct{} // cap 1: holds a value from the start of a claim until the worker knows what it brought
 	started  atomic.Int64  // jobs that slots took
@@ -145,7 +147,7 @@ func (l *lane) observe(d time.Duration) {
 // ahead is how many jobs the lane may hold beyond its slots.
 func (l *lane) ahead() int {
 	mean := time.Duration(l.meanRun.Load())
-	if mean == 0 || mean > shortJob {
+	if mean == 0 || mean > shortJob || l.careful.Load() {
 		return 0
 	}
 	return int(min(int64(prefetchFor/mean)*int64(l.slots), maxPrefetch))

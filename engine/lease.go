@@ -139,7 +139,7 @@ func (w *Worker) unknownClaims(ctx context.Context) ([]store.Ending, error) {
 	var unknown []store.Ending
 	for _, c := range mine {
 		if !w.held.holds(c.Fence) {
-			unknown = append(unknown, store.Ending{Fence: c.Fence, Queue: c.Queue, End: store.EndReleased})
+			unknown = append(unknown, store.Ending{Fence: c.Fence, Queue: c.Queue, Keys: c.Keys, End: store.EndReleased})
 		}
 	}
 	return unknown, nil

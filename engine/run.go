@@ -40,7 +40,7 @@ func (w *Worker) run(claim *store.Claim) {
 
 // ending is an outcome of a claim without more to it.
 func (w *Worker) ending(claim *store.Claim, end store.End) store.Ending {
-	return store.Ending{Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, End: end}
+	return store.Ending{Fence: claim.Fence, ParentID: claim.ParentID, Round: claim.Round, Queue: claim.Queue, Keys: claim.Keys, End: end}
 }
 
 // conclude hands the outcome of an ended attempt to the settler.
@@ -67,7 +67,7 @@ func (w *Worker) conclude(a *attempt) {
 		ending.Result, ending.Error = nil, tree.CleanText(a.skipped, tree.MaxErrorBytes)
 		w.log(slog.LevelDebug, "coppice: job skipped", a.claim, slog.String("why", ending.Error))
 	}
-	ending.Queue, ending.Keep = a.claim.Queue, w.keeps(a.claim)
+	ending.Queue, ending.Keys, ending.Keep = a.claim.Queue, a.claim.Keys, w.keeps(a.claim)
 	w.settler.add(ending)
 }
 

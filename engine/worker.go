@@ -284,11 +284,19 @@ func (w *Worker) wake(queues []string) {
 // written follows a settle's commit: the claims are over, and what became ready or comes due is looked at.
 func (w *Worker) written(batch []store.Ending, got *store.Settled) {
 	w.held.drop(batch)
+	room := map[string]struct{}{}
 	for i := range batch {
 		e := &batch[i]
+		l := w.lanes[e.Queue]
 		if e.End == store.EndRetry || e.End == store.EndSnoozed {
-			w.lanes[e.Queue].dueIn(e.Delay)
+			l.dueIn(e.Delay)
 		}
+		if l != nil && l.careful.Load() { // the queue may be limited, and has room for another, wherever that is started
+			room[e.Queue] = struct{}{}
+		}
+	}
+	if len(room) > 0 {
+		w.client.Wake(sortedKeys(room)...)
 	}
 	if len(got.Woken) > 0 {
 		w.client.Wake(got.Woken...)

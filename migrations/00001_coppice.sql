@@ -89,7 +89,20 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".jobs (
 );
 -- Claim.
 CREATE INDEX jobs_ready ON "${COPPICE_SCHEMA:-coppice}".jobs (queue, priority, run_at, id)
-  WHERE state = 'ready' AND NOT held;
+  WHERE state = 'ready' AND NOT held AND group_key IS NULL AND limit_key IS NULL;
+-- The careful claim: jobs with a group or a limit that may have room.
+CREATE INDEX jobs_keyed ON "${COPPICE_SCHEMA:-coppice}".jobs (queue, priority, run_at, id)
+  WHERE state = 'ready' AND NOT held AND NOT parked AND (group_key IS NOT NULL OR limit_key IS NOT NULL);
+-- The line of a group, and who of it runs: one at most.
+CREATE INDEX jobs_group ON "${COPPICE_SCHEMA:-coppice}".jobs (group_key, id)
+  WHERE group_key IS NOT NULL AND state <> 'waiting';
+CREATE UNIQUE INDEX jobs_group_running ON "${COPPICE_SCHEMA:-coppice}".jobs (group_key)
+  WHERE group_key IS NOT NULL AND state = 'running';
+-- Who counts against a limit, and who waits for it.
+CREATE INDEX jobs_limit_running ON "${COPPICE_SCHEMA:-coppice}".jobs (limit_key)
+  WHERE limit_key IS NOT NULL AND state = 'running';
+CREATE INDEX jobs_limit_parked ON "${COPPICE_SCHEMA:-coppice}".jobs (limit_key, queue, priority, run_at, id)
+  WHERE limit_key IS NOT NULL AND parked AND NOT held;
 -- Promotion of what has come due, and the time of the next.
 CREATE INDEX jobs_scheduled ON "${COPPICE_SCHEMA:-coppice}".jobs (queue, run_at, id)
   WHERE state = 'scheduled' AND NOT held;
@@ -203,6 +216,33 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".queues (
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 );
 
+-- Limits of keys. A key without a row is not limited.
+CREATE TABLE "${COPPICE_SCHEMA:-coppice}".limits (
+  key         text COLLATE "C" NOT NULL,
+  max_running integer,                                  -- across all processes and queues; NULL: no limit
+  rate        double precision,                         -- starts a second; NULL: no limit
+  burst       double precision NOT NULL DEFAULT 1,      -- tokens that can be saved up
+  tokens      double precision NOT NULL DEFAULT 0,      -- at refilled_at
+  refilled_at timestamptz      NOT NULL DEFAULT now(),
+  retry_at    timestamptz,                              -- when there is a token for a job that was parked for want of one
+  retry_queue text COLLATE "C",                         -- the queue of that job
+  CONSTRAINT limits_pkey PRIMARY KEY (key)
+);
+CREATE INDEX limits_retry ON "${COPPICE_SCHEMA:-coppice}".limits (retry_queue, retry_at)
+  WHERE retry_at IS NOT NULL;
+
+-- Groups and limits of which somebody left, or whose limit changed: parked jobs of them may have room now. Written in the
+-- transaction that makes the room, consumed by the next careful claim of the queue.
+CREATE TABLE "${COPPICE_SCHEMA:-coppice}".marks (
+  id        bigint GENERATED ALWAYS AS IDENTITY,
+  queue     text COLLATE "C" NOT NULL,
+  group_key text COLLATE "C",
+  limit_key text COLLATE "C",
+  CONSTRAINT marks_pkey PRIMARY KEY (queue, id)
+) WITH (
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 2000, autovacuum_vacuum_cost_delay = 0
+);
+
 -- One lease a worker process; a beat is one UPDATE however many jobs run.
 CREATE TABLE "${COPPICE_SCHEMA:-coppice}".workers (
   id         bigint      NOT NULL,
@@ -237,6 +277,8 @@ CREATE INDEX audit_tree ON "${COPPICE_SCHEMA:-coppice}".audit (root_id, id);
 -- The schema itself stays: it may hold tables of others, and goose's own version table.
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".audit;
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".workers;
+DROP TABLE "${COPPICE_SCHEMA:-coppice}".marks;
+DROP TABLE "${COPPICE_SCHEMA:-coppice}".limits;
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".queues;
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".job_errors;
 DROP TABLE "${COPPICE_SCHEMA:-coppice}".history;

@@ -185,5 +185,10 @@ func (r *Reaper) upkeep(ctx context.Context) error {
 	if made > 0 {
 		r.config.Logger.Debug("coppice: made partitions of the history", "partitions", made)
 	}
-	return err
+	woken, failed := r.store.Unpark(ctx, rescueLimit)
+	if len(woken) > 0 {
+		r.config.Logger.Warn("coppice: jobs were parked although their group or limit had room; they are looked at again", "queues", woken)
+		failed = errors.Join(failed, r.store.Notify(ctx, woken))
+	}
+	return errors.Join(err, failed)
 }

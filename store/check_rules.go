@@ -21,6 +21,7 @@ const (
 	NegativeCount  Invariant = "negative_count"  // no counter is negative
 	WaitingLeaf    Invariant = "waiting_leaf"    // only finalizers wait
 	ClosingState   Invariant = "closing_state"   // only waiting and running jobs close
+	StrandedJob    Invariant = "stranded_job"    // no job is parked without a reason
 )
 
 // rule is one invariant with the query that finds what breaks it: rows of (job, root, detail). The queries
@@ -92,6 +93,11 @@ func rules(history bool) []rule {
 			   AND (state NOT IN ('waiting', 'running') OR closing NOT IN ('cancelled', 'fail_fast', 'never_sealed'))`,
 		},
 	}
+	all = append(all, rule{
+		StrandedJob, "A parked job is ready, and its group or limit has no room, or somebody is told to look.",
+		`SELECT j.id AS job, j.root_id AS root, format('it is %s and parked, of group %L and limit %L, which have room', j.state, j.group_key, j.limit_key) AS detail
+		 FROM {s}.jobs j WHERE (j.parked AND j.state <> 'ready') OR ` + strandedJob,
+	})
 	if history {
 		all = append(all, rule{HistoryTwice, "A job is in the history once.", historyTwiceRule})
 	}

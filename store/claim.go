@@ -38,7 +38,8 @@ type Claim struct {
 	Backoff     *tree.Backoff // nil: the worker decides
 	KeepFor     *time.Duration
 	Checkpoint  []byte // JSON that an earlier attempt recorded; nil: none
-	Completed   int    // children, by how they ended
+	Keys        Keys
+	Completed   int // children, by how they ended
 	Dead        int
 	Cancelled   int
 	Removed     int
@@ -69,6 +70,9 @@ type ClaimRequest struct {
 	WorkKinds     []string      // kinds whose Work handler the worker has
 	FinalizeKinds []string      // kinds whose Finalize handler it has
 	After         *Position     // start behind this place instead of at the front of the queue
+	// Free is how many slots are free: a careful claim takes no more, since a claimed job that waits for a slot would keep
+	// the room from others. 0: as many as Limit; negative: none.
+	Free int
 	// Promote first makes ready what has come due, at most Limit jobs and at least promoteFloor, and
 	// asks when the next will be.
 	Promote bool
@@ -82,6 +86,12 @@ type Claimed struct {
 	// NextDue is when the next scheduled job of the queue comes due, from now; negative: none is
 	// scheduled. Only meaningful when Promote was asked for.
 	NextDue time.Duration
+	// Careful: the queue is limited, or has jobs with a group or a limit that may have room; nothing should be claimed ahead.
+	Careful bool
+	// Asked is how many jobs the claim could have brought: less than Limit if it was careful.
+	Asked int
+	// Woken are other queues in which jobs have found room, ascending.
+	Woken []string
 	// NoLease: the worker's lease is over, or its row gone, and so it got nothing. Only set when Promote was asked for.
 	NoLease bool
 }
@@ -95,10 +105,11 @@ const claimSQL = `
 WITH picked AS MATERIALIZED (
 	SELECT j.id
 	FROM {s}.jobs j
-	WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held
+	WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND j.group_key IS NULL AND j.limit_key IS NULL
 		AND (j.priority, j.run_at, j.id) > ($2::smallint, $3::timestamptz, $4::bigint)
 		AND ((j.round = 0 AND j.kind = ANY ($5::text[])) OR (j.round > 0 AND j.kind = ANY ($6::text[])))
 		AND NOT EXISTS (SELECT FROM {s}.queues q WHERE q.name = $1::text AND q.paused_at IS NOT NULL)
+		AND current_setting('coppice.careful', true) IS DISTINCT FROM 't'
 		AND EXISTS (SELECT FROM {s}.workers w WHERE w.id = $8::bigint AND w.expires_at > now())
 	ORDER BY j.priority, j.run_at, j.id
 	LIMIT $7::integer
@@ -109,11 +120,15 @@ SET state = 'running', worker_id = $8::bigint, claim_seq = j.claim_seq + 1, atte
 	started_at = now()
 FROM picked
 WHERE j.id = picked.id
-RETURNING j.id, j.claim_seq, j.root_id, coalesce(j.parent_id, 0), j.kind, j.args, j.tags, j.meta, j.attempt, j.max_attempts,
+RETURNING ` + claimedColumns
+
+// claimedColumns is what a claim answers of the rows j that it has taken.
+const claimedColumns = `j.id, j.claim_seq, j.root_id, coalesce(j.parent_id, 0), j.kind, j.args, j.tags, j.meta, j.attempt, j.max_attempts,
 	j.round, j.timeout_ms,
 	(extract(epoch FROM coalesce(j.age_from, j.created_at) - now()) * 1000)::bigint + j.max_age_ms,
 	j.backoff_base_ms, j.backoff_cap_ms, j.backoff_factor, j.backoff_jitter, j.keep_ms,
-	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at, j.checkpoint`
+	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at, j.checkpoint,
+	coalesce(j.group_key, ''), coalesce(j.limit_key, '')`
 
 // promoteSQL makes due jobs ready, by jobs_scheduled, skipping what others have locked.
 const promoteSQL = `
@@ -136,6 +151,9 @@ SELECT coalesce((
 	FROM {s}.jobs j
 	WHERE j.queue = $1::text AND j.state = 'scheduled' AND NOT j.held AND j.run_at > now()
 	ORDER BY j.run_at LIMIT 1), -1),
+	coalesce((
+	SELECT ceil(extract(epoch FROM l.retry_at - now()) * 1000)::bigint
+	FROM {s}.limits l WHERE l.retry_queue = $1::text AND l.retry_at IS NOT NULL ORDER BY l.retry_at LIMIT 1), -1),
 	EXISTS (SELECT FROM {s}.workers w WHERE w.id = $2::bigint AND w.expires_at > now())`
 
 // Claim takes ready jobs of one queue for a worker (docs/internals.md, Claim). The claim is committed and
@@ -149,8 +167,8 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 		after = *r.After
 		runAt = pgtype.Timestamptz{Time: after.RunAt, Valid: true}
 	}
-	got := &Claimed{NextDue: -1}
-	steps := make([]step, 0, 5)
+	got := &Claimed{NextDue: -1, Asked: r.Limit}
+	steps := make([]step, 0, 6)
 	steps = append(steps, step{sql: fixedPlan}, step{sql: notDurable})
 	if r.Promote {
 		steps = append(steps, step{
@@ -162,6 +180,13 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 			},
 		})
 	}
+	careful := false
+	steps = append(steps, step{sql: s.carefulSQL, args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds}, rows: func(rows pgx.Rows) error {
+		var is string
+		_, err := pgx.ForEachRow(rows, []any{&is}, func() error { return nil })
+		careful = is == "t"
+		return err
+	}})
 	steps = append(steps, step{
 		sql: s.claimSQL,
 		args: []any{
@@ -175,14 +200,19 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 	})
 	if r.Promote {
 		steps = append(steps, step{sql: s.nextDueSQL, args: []any{r.Queue, int64(r.WorkerID)}, rows: func(rows pgx.Rows) error {
-			var ms int64
+			var ms, token int64
 			var leased bool
-			_, err := pgx.ForEachRow(rows, []any{&ms, &leased}, func() error { return nil })
+			_, err := pgx.ForEachRow(rows, []any{&ms, &token, &leased}, func() error { return nil })
 			got.NextDue, got.NoLease = time.Duration(ms)*time.Millisecond, !leased
+			got.nextToken(token)
 			return err
 		}})
 	}
-	if err := s.pipe(ctx, steps...); err != nil {
+	err := s.pipe(ctx, steps...)
+	if err == nil && careful {
+		err = s.claimCarefully(ctx, r, got)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("claim from queue %q: %w", r.Queue, err)
 	}
 	// RETURNING has the order of the update's join, whatever that was.
@@ -199,7 +229,7 @@ func scanClaims(rows pgx.Rows, queue string, into *[]Claim) error {
 		)
 		err := rows.Scan(&c.ID, &c.Seq, &c.RootID, &c.ParentID, &c.Kind, &c.Args, &c.Tags, &c.Meta, &c.Attempt,
 			&c.MaxAttempts, &c.Round, &timeout, &age, &backoffBase, &backoffCap, &factor, &jitter, &keep,
-			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt, &c.Checkpoint)
+			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt, &c.Checkpoint, &c.Keys.Group, &c.Keys.Limit)
 		if err != nil {
 			return err
 		}

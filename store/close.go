@@ -23,6 +23,9 @@ const closedTail = `kept AS (
 	FROM gone WHERE became = 'cancelled' AND parent_id IS NOT NULL AND child_key IS NOT NULL
 ), used AS (
 	DELETE FROM {s}.results r USING gone g WHERE g.became = 'cancelled' AND g.round > 0 AND r.parent_id = g.id
+), marked AS (
+	INSERT INTO {s}.marks (queue, group_key, limit_key)
+	SELECT DISTINCT queue, group_key, limit_key FROM gone WHERE group_key IS NOT NULL OR limit_key IS NOT NULL
 ), ` + parentsSQL
 
 // stopSQL ends attempts of jobs that were asked to stop, under their fence, as their closing says.
@@ -55,7 +58,8 @@ const endSQL = `WITH picked AS MATERIALIZED (
 ), ` + closedTail + `
 SELECT became, NULL::text, count(*), NULL::bigint FROM gone GROUP BY became
 UNION ALL SELECT NULL, queue, 0, NULL FROM live_parents WHERE queue IS NOT NULL
-UNION ALL SELECT NULL, NULL, 0, id FROM gone WHERE awaited`
+UNION ALL SELECT NULL, NULL, 0, id FROM gone WHERE awaited
+UNION ALL SELECT DISTINCT NULL, queue, 0, NULL::bigint FROM gone WHERE group_key IS NOT NULL OR limit_key IS NOT NULL`
 
 // markSQL hands the closing of parents on to those children that cannot end where they stand: they run, or have live
 // children. It answers who runs them. The rows and their parents are locked already (jobs_pkey).

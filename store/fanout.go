@@ -93,16 +93,27 @@ func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f F
 	// Every child has settled when a finalizer runs, and a job that works has none, so what is pending now is
 	// what was made.
 	var state tree.State
+	var keys Keys
 	err = tx.QueryRow(ctx, s.sql(`
 		UPDATE {s}.jobs SET worker_id = NULL, round = $2::integer, attempt = 0, pending = pending + $3::integer,
 			state = CASE WHEN pending + $3::integer > 0 THEN 'waiting' WHEN run_at > now() THEN 'scheduled' ELSE 'ready' END
-		WHERE id = $1::bigint RETURNING state`), on.parent, on.round, int32(rest.Roots)).Scan(&state)
+		WHERE id = $1::bigint RETURNING state, coalesce(group_key, ''), coalesce(limit_key, '')`),
+		on.parent, on.round, int32(rest.Roots)).Scan(&state, &keys.Group, &keys.Limit)
 	if err != nil {
 		return nil, err
 	}
+	mark, marked := s.markStep([]Ending{{Queue: queue, Keys: keys}})
+	if marked {
+		if _, err := tx.Exec(ctx, mark.sql, mark.args...); err != nil {
+			return nil, err
+		}
+	}
 	out := &FannedOut{Made: rest.Roots, Found: len(there), Woken: rest.Queues()}
-	if state != tree.Waiting {
+	switch {
+	case state != tree.Waiting:
 		out.Woken = []string{queue}
+	case marked:
+		out.Woken = append(out.Woken, queue)
 	}
 	return out, nil
 }

@@ -187,7 +187,7 @@ func failed(c *store.Claim) store.Ending {
 }
 
 func ending(c *store.Claim, end store.End) store.Ending {
-	return store.Ending{Fence: c.Fence, ParentID: c.ParentID, Round: c.Round, Queue: c.Queue, End: end, Keep: true}
+	return store.Ending{Fence: c.Fence, ParentID: c.ParentID, Round: c.Round, Queue: c.Queue, Keys: c.Keys, End: end, Keep: true}
 }
 
 // blocked waits until n statements of the test's database wait for a lock.

@@ -151,7 +151,8 @@ func (s *Store) rescueFrom(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 // lostBy reads what a silent worker holds, by jobs_running, and decides for each row by the row alone.
 func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, limit int, after tree.ID) ([]Ending, error) {
 	rows, err := tx.Query(ctx, s.sql(`
-		SELECT id, claim_seq, coalesce(parent_id, 0), round, attempt >= max_attempts OR on_lost = 'dead_letter', closing IS NOT NULL
+		SELECT id, claim_seq, coalesce(parent_id, 0), round, attempt >= max_attempts OR on_lost = 'dead_letter', closing IS NOT NULL,
+			queue, coalesce(group_key, ''), coalesce(limit_key, '')
 		FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint AND id > $3::bigint ORDER BY id LIMIT $2::integer`),
 		int64(worker), int32(limit), int64(after))
 	if err != nil {
@@ -160,7 +161,7 @@ func (s *Store) lostBy(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, lim
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Ending, error) {
 		e := Ending{End: EndRetry, Outcome: tree.OutcomeLost, Error: fmt.Sprintf("worker %d died: its lease ran out while it held the job", worker)}
 		var give, stopped bool
-		err := row.Scan(&e.ID, &e.Seq, &e.ParentID, &e.Round, &give, &stopped)
+		err := row.Scan(&e.ID, &e.Seq, &e.ParentID, &e.Round, &give, &stopped, &e.Queue, &e.Keys.Group, &e.Keys.Limit)
 		switch {
 		case stopped:
 			e.End = EndStopped
@@ -196,6 +197,9 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		// What was asked to stop ends so, also if it was asked since its row was read.
 		{sql: s.stopSQL, args: stopArgs(worker, endings), rows: done.read},
 	}
+	if mark, any := s.markStep(endings); any {
+		steps = append(steps, mark)
+	}
 	for _, st := range steps {
 		rows, err := tx.Query(ctx, st.sql, st.args...)
 		if err != nil {
@@ -213,7 +217,13 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		}
 	}
 	settled := done.settled(endings)
-	out.Woken, out.Closing, out.Ended = settled.Woken, settled.Closing, settled.Ended
+	out.Closing, out.Ended = settled.Closing, settled.Ended
+	// Their queues are looked at all the same: one that is limited has room now.
+	for _, e := range endings {
+		settled.Woken = append(settled.Woken, e.Queue)
+	}
+	slices.Sort(settled.Woken)
+	out.Woken = slices.Compact(settled.Woken)
 	for _, e := range endings {
 		if _, ok := done.found[e.Fence]; !ok {
 			continue

@@ -32,7 +32,8 @@ type Ending struct {
 	Fence
 	ParentID    tree.ID // 0: a root
 	Round       int     // of the job itself
-	Queue       string  // for the caller alone; Settle does not read it
+	Queue       string  // read if there are Keys, and else for the caller alone
+	Keys        Keys    // of the job
 	End         End
 	Result      []byte        // JSON; nil: none
 	Keep        bool          // write history
@@ -224,7 +225,7 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 		members, alone = mergeByID(members, alone), nil
 	}
 	done := newSettleReader(len(endings))
-	steps := append(make([]step, 0, 8), step{sql: fixedPlan, rows: done.begin})
+	steps := append(make([]step, 0, 9), step{sql: fixedPlan, rows: done.begin})
 	if len(members)+len(dead)+len(stopped) > 0 || (len(alone) > 0 && len(back) > 0) {
 		rows, parents := lockOrder(endings)
 		steps = append(steps, step{sql: s.lockSQL, args: []any{rows}})
@@ -247,10 +248,14 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	if len(stopped) > 0 {
 		steps = append(steps, step{sql: s.stopSQL, args: stopArgs(worker, stopped), rows: done.read})
 	}
+	if mark, any := s.markStep(endings); any {
+		steps = append(steps, mark)
+	}
 	if err := s.pipe(ctx, steps...); err != nil {
 		return nil, fmt.Errorf("settle %d jobs: %w", len(endings), err)
 	}
 	settled := done.settled(endings)
+	settled.Woken = union(settled.Woken, markedQueues(endings))
 	if err := s.stopInstead(ctx, worker, append(dead, back...), settled); err != nil {
 		return nil, fmt.Errorf("settle %d jobs: %w", len(endings), err)
 	}

@@ -47,7 +47,7 @@ func (s *Store) Hold(ctx context.Context, id tree.ID, scope Scope, by By) (Steer
 // Release undoes holds. Locks and errors: as Hold.
 func (s *Store) Release(ctx context.Context, id tree.ID, scope Scope, by By) (Steered, error) {
 	return s.steer(ctx, id, scope, by, act{
-		action: "release", want: `(held OR hold_below)`, set: `held = false, hold_below = false`, woken: true, again: scope != ScopeJob,
+		action: "release", want: `(held OR hold_below)`, set: `held = false, hold_below = false, parked = false`, woken: true, again: scope != ScopeJob,
 	}, nil)
 }
 
@@ -161,7 +161,10 @@ func (s *Store) steerRows(ctx context.Context, id tree.ID, scope Scope, by By, a
 				FROM unnest($1::bigint[]) AS u(id)
 				WHERE j.id = u.id AND ` + a.want + `
 				RETURNING CASE WHEN j.state = 'ready' AND NOT j.held THEN j.queue END AS queue,
-					CASE WHEN j.held THEN j.worker_id END AS worker
+					CASE WHEN j.held THEN j.worker_id END AS worker, j.queue AS of, j.group_key, j.limit_key
+			), marked AS (
+				INSERT INTO {s}.marks (queue, group_key, limit_key)
+				SELECT DISTINCT of, group_key, limit_key FROM changed WHERE group_key IS NOT NULL OR limit_key IS NOT NULL
 			), noted AS (
 				INSERT INTO {s}.audit (root_id, job_id, action, actor, reason, detail)
 				SELECT $5::bigint, $4::bigint, $6::text, $8::text, $9::text,

@@ -26,6 +26,10 @@ type Store struct {
 	// Statements of the hot paths, with their names filled in once.
 
 	claimSQL        string
+	carefulSQL      string // whether the next one must be careful
+	unparkSQL       string
+	admitSQL        string
+	markSQL         string
 	promoteSQL      string
 	nextDueSQL      string
 	lockSQL         string
@@ -59,6 +63,10 @@ func New(pool *pgxpool.Pool, schema string) (*Store, error) {
 		"{seq}", literal(s.quoted+".job_ids")+"::regclass", "{workers}", literal(s.quoted+".worker_ids")+"::regclass")
 	s.claimSQL = s.sql(claimSQL)
 	s.promoteSQL = s.sql(promoteSQL)
+	s.carefulSQL = s.sql(carefulSQL)
+	s.unparkSQL = s.sql(unparkSQL)
+	s.admitSQL = s.sql(admitSQL)
+	s.markSQL = s.sql(marksSQL)
 	s.nextDueSQL = s.sql(nextDueSQL)
 	s.lockSQL = s.sql(lockSQL)
 	s.lockDeadSQL = s.sql(lockDeadSQL)

@@ -69,17 +69,19 @@ func (s *Store) Unregister(ctx context.Context, id tree.WorkerID) error {
 type Holding struct {
 	Fence
 	Queue string
+	Keys  Keys
 }
 
 // ClaimsOf lists what the database says a worker holds, ascending. By jobs_running; locks nothing.
 func (s *Store) ClaimsOf(ctx context.Context, id tree.WorkerID) ([]Holding, error) {
 	rows, err := s.pool.Query(ctx, s.sql(`
-		SELECT id, claim_seq, queue FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint ORDER BY id`), int64(id))
+		SELECT id, claim_seq, queue, coalesce(group_key, ''), coalesce(limit_key, '')
+		FROM {s}.jobs WHERE state = 'running' AND worker_id = $1::bigint ORDER BY id`), int64(id))
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)
 	}
 	claims, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (h Holding, err error) {
-		return h, row.Scan(&h.ID, &h.Seq, &h.Queue)
+		return h, row.Scan(&h.ID, &h.Seq, &h.Queue, &h.Keys.Group, &h.Keys.Limit)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list claims: %w", err)

@@ -90,6 +90,9 @@ func CheckKind(kind string) error { return checkName(kind, MaxKindBytes) }
 // CheckQueue reports what is wrong with a queue's name, or nil.
 func CheckQueue(name string) error { return checkName(name, MaxQueueBytes) }
 
+// CheckKey reports what is wrong with a dedup key, a child's key, a group or a limit's key, or nil.
+func CheckKey(key string) error { return checkName(key, MaxKeyBytes) }
+
 func (s *Spec) check() error {
 	if err := CheckQueue(s.Queue); err != nil {
 		return wrong("queue", "%v", err)
