@@ -55,10 +55,10 @@ const roomOf = `greatest(0, least(
 		CASE WHEN l.rate IS NULL THEN 2147483647 ELSE floor(` + tokensNow + ` + 1e-9) END))::bigint`
 
 // itsTurn says of a row j of jobs that its group, if it has one, lets it start: it is the first in the line (jobs_group), and
-// nobody of the group runs (jobs_group_running).
+// nobody of the group runs (jobs_group_running). Written without EXISTS, which the planner may answer from a hash of the whole index.
 const itsTurn = `(j.group_key IS NULL OR j.id = (
 			SELECT f.id FROM {s}.jobs f WHERE f.group_key = j.group_key AND f.state <> 'waiting' ORDER BY f.id LIMIT 1)
-		AND NOT EXISTS (SELECT FROM {s}.jobs f WHERE f.group_key = j.group_key AND f.state = 'running'))`
+		AND (SELECT f.id FROM {s}.jobs f WHERE f.group_key = j.group_key AND f.state = 'running' LIMIT 1) IS NULL)`
 
 // unparkSQL consumes marks of the queue, and tokens that have come, and lets those look for room again who are next: the
 // first in the line of each group (jobs_group), and of each limit, in every queue, as many as there is room for and whose
@@ -109,9 +109,8 @@ SELECT DISTINCT queue FROM freed`
 // room, a mark lets others of the limit look.
 const admitSQL = `WITH room AS MATERIALIZED (
 	SELECT least($5::bigint, CASE WHEN q.max_running IS NULL THEN $5::bigint ELSE q.max_running - (
-		SELECT count(*) FROM {s}.workers w
-		CROSS JOIN LATERAL (SELECT FROM {s}.jobs r WHERE r.state = 'running' AND r.worker_id = w.id AND r.queue = $1::text) r
-	) END) AS room
+		SELECT coalesce(sum((SELECT count(*) FROM {s}.jobs r WHERE r.state = 'running' AND r.worker_id = w.id AND r.queue = $1::text)), 0)
+		FROM {s}.workers w)::bigint END) AS room
 	FROM (SELECT 1) one LEFT JOIN {s}.queues q ON q.name = $1::text
 	WHERE q.paused_at IS NULL AND EXISTS (SELECT FROM {s}.workers w WHERE w.id = $4::bigint AND w.expires_at > now())
 ), plain AS MATERIALIZED (

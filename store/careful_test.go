@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -218,6 +219,57 @@ func TestARateStartsItsBurstAndThenOneATokenAndTellsWhenTheNextComes(t *testing.
 	require.Len(t, k.claim(w, tree.DefaultQueue, 10), 2)
 	k.exec(`UPDATE coppice.limits SET refilled_at = refilled_at - interval '1 year', retry_at = retry_at - interval '1 year'`)
 	require.Len(t, k.claim(w, tree.DefaultQueue, 10), 3, "the burst is all that is saved up")
+}
+
+func TestACarefulClaimsPlansDoNotDependOnStatistics(t *testing.T) {
+	t.Parallel()
+	analyze := `ANALYZE coppice.jobs, coppice.limits, coppice.marks, coppice.queues, coppice.workers`
+	for name, when := range map[string][2]string{
+		"never analysed":      {`SELECT 1`, `SELECT 1`},
+		"analysed when empty": {analyze, `SELECT 1`},
+		"analysed when full":  {`SELECT 1`, analyze},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k := newCrowd(t)
+			w := k.worker()
+			k.exec(when[0])
+			k.exec(`INSERT INTO coppice.limits (key, max_running, rate, burst, tokens) SELECT 'l' || i, 5, 1, 5, 5 FROM generate_series(0, 1000) i`)
+			k.exec(`INSERT INTO coppice.jobs (id, root_id, state, kind, queue, args, group_key, limit_key, parked)
+				SELECT i, i, 'ready', 'task', 'crowd', '{}', 'g' || i % 2000, 'l' || i % 1000, i >= 102000 FROM generate_series(100000, 120000) i`)
+			k.exec(`SELECT setval('coppice.job_ids', 9000000)`)
+			k.exec(`INSERT INTO coppice.marks (queue, group_key, limit_key) SELECT 'crowd', 'g' || i, 'l' || i FROM generate_series(1, 50) i`)
+			k.exec(when[1])
+			s, r := k.recorded()
+			got, err := s.Claim(t.Context(), request(w, "crowd", 20))
+			require.NoError(t, err)
+			require.Len(t, got.Jobs, 20)
+			for i := range got.Jobs {
+				_, err = s.Settle(t.Context(), w, []store.Ending{completed(&got.Jobs[i])})
+				require.NoError(t, err)
+			}
+			seen := map[string]bool{}
+			for _, mode := range []string{"force_generic_plan", "force_custom_plan"} {
+				for of, p := range k.explain(r.sent, mode, false) {
+					seen[of] = true
+					p.walk(func(n *node) {
+						switch {
+						case strings.HasPrefix(n.Type, "Hash") || strings.HasPrefix(n.Type, "Merge"):
+							if strings.Contains(n.Type, "Join") {
+								t.Errorf("%s: a %s", of, n.Type)
+							}
+						case n.Type == "ModifyTable" || n.Type == "LockRows" || n.Table == "" || n.Table == "workers":
+						case n.Index == "" || n.Cond == "":
+							t.Errorf("%s: a %s of %s by %s without a condition", of, n.Type, n.Table, n.Index)
+						}
+					})
+				}
+			}
+			for _, of := range []string{"careful", "unpark", "admit", "left", "mark"} {
+				require.True(t, seen[of], of)
+			}
+		})
+	}
 }
 
 // TestGroupsAndLimitsHoldUnderTenRacingWorkers records every start and end in a table of its own, in the order of claims.

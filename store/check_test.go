@@ -18,7 +18,7 @@ func TestCheckFindsNothingInAGoodForest(t *testing.T) {
 	report, err := f.Check(t.Context(), store.CheckOptions{})
 	require.NoError(t, err)
 	require.True(t, report.OK(), report.String())
-	require.Equal(t, 15, report.Checked)
+	require.Equal(t, 16, report.Checked)
 	require.False(t, report.At.IsZero())
 }
 

@@ -124,7 +124,7 @@ func (k *kit) explain(sent []statement, mode string, analyze bool) map[string]*n
 	for _, st := range sent {
 		name := store.StatementName(k.Store, st.sql)
 		switch {
-		case strings.HasPrefix(st.sql, "SELECT set_config"):
+		case name == "" && strings.HasPrefix(st.sql, "SELECT set_config"):
 			_, err = tx.Exec(k.t.Context(), st.sql)
 			require.NoError(k.t, err)
 			continue

@@ -54,8 +54,9 @@ func (k *kit) crowd(n int) {
 func indexes() map[string][]string {
 	return map[string][]string{
 		"claim":             {"jobs_pkey", "jobs_ready", "queues_pkey", "workers_pkey"},
+		"careful":           {"jobs_keyed", "limits_retry", "marks_pkey", "queues_pkey"},
 		"promote":           {"jobs_pkey", "jobs_scheduled"},
-		"next due":          {"jobs_scheduled", "workers_pkey"},
+		"next due":          {"jobs_scheduled", "limits_retry", "workers_pkey"},
 		"lock":              {"jobs_pkey"},
 		"lock dead":         {"dead_jobs_pkey"},
 		"complete":          {"jobs_pkey"},
