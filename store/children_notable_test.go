@@ -51,7 +51,7 @@ func TestNotableChildrenComeInTheOrderOfWhatAPersonLooksFor(t *testing.T) {
 	require.Equal(t, "no such file", kids[0].LastError)
 	require.Equal(t, "first try", kids[4].LastError)
 
-	states, err := f.LiveStates(t.Context(), 1, 1)
+	states, err := f.LiveStates(t.Context(), 1, 1, 1_000)
 	require.NoError(t, err)
 	require.Equal(t, map[tree.State]int64{tree.Scheduled: 1, tree.Ready: 3, tree.Running: 1, tree.Waiting: 2}, states)
 }

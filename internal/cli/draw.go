@@ -128,7 +128,7 @@ func totalOf(c store.Counters) int {
 // countStates lists how many jobs are in which state, in the order of a person's interest.
 func countStates(states map[tree.State]int64) string {
 	var said []string
-	for _, s := range []tree.State{tree.Dead, tree.Running, tree.Waiting, tree.Ready, tree.Scheduled, tree.Cancelled, tree.Completed} {
+	for _, s := range []tree.State{tree.Dead, tree.Running, tree.Waiting, tree.Ready, tree.Scheduled, uncounted, tree.Cancelled, tree.Completed} {
 		if n := states[s]; n > 0 {
 			said = append(said, count(n)+" "+string(s))
 		}

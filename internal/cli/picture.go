@@ -13,6 +13,11 @@ import (
 // opened costs two queries, and nobody reads more.
 const maxShown = 500
 
+// maxCounted bounds the live children of one parent that are counted by state; the rest is counted as uncounted.
+const maxCounted = 50_000
+
+const uncounted tree.State = "live"
+
 // picture is what is shown of a tree.
 type picture struct {
 	root   tree.ID
@@ -96,8 +101,11 @@ func (b *branch) open(ctx context.Context, st *store.Store, root tree.ID, limit 
 	if err != nil {
 		return err
 	}
-	if b.hidden, err = st.LiveStates(ctx, root, b.ID); err != nil {
+	if b.hidden, err = st.LiveStates(ctx, root, b.ID, maxCounted); err != nil {
 		return err
+	}
+	if b.Pending > maxCounted {
+		b.hidden[uncounted] = int64(b.Pending) - maxCounted
 	}
 	b.hidden[tree.Completed] = int64(b.Completed)
 	b.hidden[tree.Cancelled] = int64(b.Cancelled)

@@ -13,14 +13,15 @@ import (
 
 func (a *App) queue(g *globals) *cobra.Command {
 	return group("queue",
-		"Look at queues, pause and resume them",
-		`Look at queues, pause and resume them. A queue is there as soon as a job or a worker names it; jobs of one tree
+		"Look at queues, pause, resume and limit them",
+		`Look at queues, pause, resume and limit them. A queue is there as soon as a job or a worker names it; jobs of one tree
 may be in several.`,
 		`  coppice queue list
   coppice queue pause mail --reason "the mail server is down"`,
 		a.queueList(g),
 		a.queuePause(g),
 		a.queueResume(g),
+		a.queueLimit(g),
 	)
 }
 

@@ -59,6 +59,7 @@ Exit codes:
 		a.tree(g),
 		a.job(g),
 		a.queue(g),
+		a.limit(g),
 		a.doctor(g),
 		a.migrate(g),
 		a.db(g),

@@ -9,8 +9,9 @@ func (a *App) tree(g *globals) *cobra.Command {
 them. A tree is named by the id of its root.`,
 		`  coppice tree list --stalled
   coppice tree show 4711
+  coppice tree explain 4711
   coppice tree watch 4711
   coppice tree cancel 4711`,
-		append([]*cobra.Command{a.treeList(g), a.treeShow(g), a.treeWatch(g)}, a.steer(g, true)...)...,
+		append([]*cobra.Command{a.treeList(g), a.treeShow(g), a.treeWatch(g), a.treeExplain(g)}, a.steer(g, true)...)...,
 	)
 }
