@@ -225,9 +225,7 @@ func (x *explainer) waiting() {
 	}
 	if !j.Sealed {
 		o := Obstacle{Because: BecauseUnsealed, Since: &j.CreatedAt}
-		if j.SealBy != nil {
-			o.In = time.Until(*j.SealBy)
-		}
+		x.one([]any{&o.In}, `SELECT coalesce(`+nanos("seal_by - now()")+`, 0) FROM {s}.jobs WHERE id = $1::bigint`, int64(j.ID))
 		x.add(o)
 	}
 }
