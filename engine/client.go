@@ -134,9 +134,20 @@ type Receipt struct {
 	ID tree.ID
 	// Duplicate: a live job held the dedup key, and nothing was inserted.
 	Duplicate bool
+	// Replaced: a live job held the dedup key, and has taken over what the node says (tree.Replace).
+	Replaced bool
+	// Skipped are the nodes of a tree that were left out because live jobs hold their keys (tree.Skip).
+	Skipped []SkippedNode
 	// IDs are the ids of the node and everything below it, each node before its children and with all of
-	// its descendants before its next sibling; for a duplicate the holder's alone.
+	// its descendants before its next sibling; for a duplicate the holder's alone. 0 for what was skipped.
 	IDs []tree.ID
+}
+
+// SkippedNode is a node that was left out of its tree, with all that was below it.
+type SkippedNode struct {
+	Path string  // as tree.Plan.Path gives it
+	Key  string  // its dedup key
+	ID   tree.ID // the live job that holds the key
 }
 
 // DuplicateError refuses a tree, whole, because a live job holds the dedup key of one of its nodes.
@@ -189,7 +200,17 @@ func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
 		for to < len(rows) && plan.Specs[to].Root == from {
 			to++
 		}
-		out = append(out, Receipt{ID: rows[from].ID, Duplicate: rows[from].Duplicate, IDs: ids[from:to:to]})
+		r := Receipt{ID: rows[from].ID, Duplicate: rows[from].Duplicate, Replaced: rows[from].Replaced}
+		for i := from + 1; i < to && !r.Duplicate; i++ {
+			if rows[i].Duplicate { // below a root that was inserted: it was skipped
+				r.Skipped = append(r.Skipped, SkippedNode{plan.Path(i), plan.Specs[i].DedupKey, rows[i].ID})
+				ids[i] = 0
+			}
+		}
+		if r.IDs = ids[from:to:to]; r.Duplicate {
+			r.IDs = ids[from : from+1 : from+1]
+		}
+		out = append(out, r)
 		from = to
 	}
 	return out
