@@ -76,18 +76,7 @@ func (c *Client) InSQLTx(tx *sql.Tx) Inserter {
 
 // Wake tells workers that the queues may have jobs. It only hints: it is sent soon, at most every few
 // milliseconds, and a lost hint costs a poll interval.
-func (c *Client) Wake(queues ...string) {
-	c.wakeLocal(queues)
-	c.notes.mark(queues)
-}
-
-func (c *Client) wakeLocal(queues []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for w := range c.wakers {
-		w.wake(queues)
-	}
-}
+func (c *Client) Wake(queues ...string) { c.signal(queues) }
 
 // ended tells those who wait for jobs that they have ended: in this process directly, in others by a hint.
 func (c *Client) ended(ids []tree.ID) {
@@ -136,6 +125,8 @@ type Receipt struct {
 	Duplicate bool
 	// Replaced: a live job held the dedup key, and has taken over what the node says (tree.Replace).
 	Replaced bool
+	// Signal says whether workers are told of what was inserted.
+	Signal Signal
 	// Skipped are the nodes of a tree that were left out because live jobs hold their keys (tree.Skip).
 	Skipped []SkippedNode
 	// IDs are the ids of the node and everything below it, each node before its children and with all of
@@ -183,10 +174,17 @@ func (i Inserter) InsertMany(ctx context.Context, nodes ...*tree.Node) ([]Receip
 	if err != nil {
 		return nil, err
 	}
+	signal := Signal{Cause: ErrInTransaction}
 	if i.tx == nil {
-		i.client.Wake(plan.Queues()...)
+		signal = i.client.signal(plan.Queues())
 	}
-	return receipts(plan, rows), nil
+	out := receipts(plan, rows)
+	for n := range out {
+		if !out[n].Duplicate || out[n].Replaced {
+			out[n].Signal = signal
+		}
+	}
+	return out, nil
 }
 
 func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
