@@ -21,6 +21,7 @@ const MaxChildren = 100_000
 type Options struct {
 	Jobs       int    // in all, trees' roots included; 1 to MaxJobs
 	Children   int    // of each tree, up to MaxChildren; 0: jobs stand alone
+	Stream     bool   // all jobs but one are children of that one, streamed in while a worker runs them
 	MaxRunning int    // handlers at once; 0: engine.DefaultMaxRunning
 	Queue      string // "": a queue of its own, "bench"
 	KeepNone   bool   // write no history
@@ -33,6 +34,8 @@ func (o Options) Check() error {
 	switch {
 	case o.Jobs < 1 || o.Jobs > MaxJobs:
 		return fmt.Errorf("the number of jobs is %d, outside 1 to %d", o.Jobs, MaxJobs)
+	case o.Stream && (o.Children != 0 || o.Jobs < 2):
+		return fmt.Errorf("a stream is of 2 jobs or more, all of them in one tree")
 	case o.Children < 0 || o.Children > MaxChildren:
 		return fmt.Errorf("the number of children is %d, outside 0 to %d", o.Children, MaxChildren)
 	case o.MaxRunning < 0 || o.MaxRunning > 10_000:
@@ -47,10 +50,18 @@ func (o Options) Total() int { return o.trees() * (1 + o.Children) }
 // trees counts a job that stands alone as a tree of one.
 func (o Options) trees() int { return (o.Jobs + o.Children) / (1 + o.Children) }
 
+// children is how many each tree has.
+func (o Options) children() int {
+	if o.Stream {
+		return o.Jobs - 1
+	}
+	return o.Children
+}
+
 // Result is what was measured. Seconds and JobsPerSecond are of the drain alone, which starts with every job
 // inserted, and ends when every outcome is committed.
 type Result struct {
-	Workload         string  `json:"workload"` // flat or trees
+	Workload         string  `json:"workload"` // flat, trees or stream
 	Jobs             int     `json:"jobs"`
 	Trees            int     `json:"trees"`    // 0: flat
 	Children         int     `json:"children"` // of each tree
@@ -61,6 +72,8 @@ type Result struct {
 	MaxRunning       int     `json:"max_running"`
 	History          bool    `json:"history"`
 	ResultsRead      int64   `json:"results_read"` // by finalizers, of their children
+	// PeakMemoryBytes is the most that this process, with client and worker, has had in memory; 0: not known.
+	PeakMemoryBytes uint64 `json:"peak_memory_bytes"`
 }
 
 // ErrStuck is in the chain of the error about a run of which nothing has ended for a minute.
@@ -95,6 +108,10 @@ func Run(ctx context.Context, client *engine.Client, o Options) (Result, error) 
 	if _, err := client.Store().EnsureHistory(ctx); err != nil {
 		return Result{}, err
 	}
+	if o.Stream {
+		result.Workload, result.Trees, result.Children = "stream", 1, o.children()
+		return r.stream(ctx, client, result)
+	}
 	started := time.Now()
 	if err := r.insert(ctx, client); err != nil {
 		return Result{}, err
@@ -106,7 +123,7 @@ func Run(ctx context.Context, client *engine.Client, o Options) (Result, error) 
 		return Result{}, err
 	}
 	result.Seconds, result.JobsPerSecond = took.Seconds(), float64(r.total)/took.Seconds()
-	result.ResultsRead = r.read.Load()
+	result.ResultsRead, result.PeakMemoryBytes = r.read.Load(), peakMemory()
 	return result, r.verify(ctx, client.Store())
 }
 
@@ -167,14 +184,19 @@ func (r *run) progress(inserted int) {
 	}
 }
 
-func (r *run) drain(ctx context.Context, client *engine.Client) (time.Duration, error) {
+// worker makes the one worker of a run.
+func (r *run) worker(client *engine.Client) (*engine.Worker, error) {
 	reg, err := r.registry()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	w, err := engine.NewWorker(client, reg, engine.WorkerConfig{
+	return engine.NewWorker(client, reg, engine.WorkerConfig{
 		Name: "bench", Queues: map[string]engine.QueueConfig{r.options.Queue: {MaxRunning: r.options.MaxRunning}},
 	})
+}
+
+func (r *run) drain(ctx context.Context, client *engine.Client) (time.Duration, error) {
+	w, err := r.worker(client)
 	if err != nil {
 		return 0, err
 	}

@@ -24,7 +24,7 @@ func (parent) Kind() string { return "coppice.bench.parent" }
 
 func (r *run) registry() (*engine.Registry, error) {
 	reg := engine.NewRegistry()
-	inTrees := r.options.Children > 0
+	inTrees := r.options.children() > 0
 	err := engine.Work(reg, func(_ context.Context, job *engine.Job[noop]) (*int, error) {
 		r.mark(job.Args.N)
 		if !inTrees {
@@ -47,7 +47,7 @@ func (r *run) registry() (*engine.Registry, error) {
 			next++
 		}
 		read := next - job.Args.N - 1
-		if read != r.options.Children || kids.Completed != read {
+		if read != r.options.children() || kids.Completed != read {
 			r.wrong.Add(1)
 		}
 		r.read.Add(int64(read))

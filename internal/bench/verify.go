@@ -23,11 +23,11 @@ func (r *run) verify(ctx context.Context, st *store.Store) error {
 		return fmt.Errorf("%d finalizers have not read exactly their children's results", n)
 	}
 	roots := 0
-	if r.options.Children > 0 {
-		roots = r.options.trees()
+	if r.options.children() > 0 {
+		roots = r.total / (1 + r.options.children())
 	}
-	if read := r.read.Load(); read != int64(roots*r.options.Children) {
-		return fmt.Errorf("finalizers have read %d results of %d children", read, roots*r.options.Children)
+	if read := r.read.Load(); read != int64(roots*r.options.children()) {
+		return fmt.Errorf("finalizers have read %d results of %d children", read, roots*r.options.children())
 	}
 	var live, dead, history, results int
 	err := st.Pool().QueryRow(ctx, fmt.Sprintf(leftSQL, quote(st.Schema())), r.options.Queue).Scan(&live, &dead, &history, &results)

@@ -29,6 +29,7 @@ the server, and its disk: one at a time, and not where others work.`,
   coppice bench trees --children 20 --json`,
 		a.benchFlat(g),
 		a.benchTrees(g),
+		a.benchStream(g),
 	)
 }
 
@@ -53,7 +54,7 @@ Read more with "coppice bench --help".`,
 		Example: `  coppice bench flat
   coppice bench flat --jobs 200000 --no-history
   coppice bench flat --json | jq .jobs_per_second`,
-	}, 0)
+	}, 0, false)
 }
 
 func (a *App) benchTrees(g *globals) *cobra.Command {
@@ -72,15 +73,30 @@ Read more with "coppice bench --help".`,
 		Example: `  coppice bench trees
   coppice bench trees --jobs 50000 --children 1000
   coppice bench trees --json | jq .jobs_per_second`,
-	}, 10)
+	}, 10, false)
+}
+
+func (a *App) benchStream(g *globals) *cobra.Command {
+	return a.benchCommand(g, &cobra.Command{
+		Use:   "stream",
+		Short: "Measure one tree whose children come in while others run",
+		Long: `Measure one tree of any size whose children are streamed in, in chunks, while a worker runs those that are there;
+the root runs at the end and reads every result. It shows what a tree of a million costs, in time and in memory.
+
+  --jobs         how many in all, the root included
+  --max-running  handlers at once
+  --no-history   keep no row of a finished job, which spares the database an insert for each
+
+Read more with "coppice bench --help".`,
+		Example: `  coppice bench stream --jobs 1000000
+  coppice bench stream --json | jq .peak_memory_bytes`,
+	}, 0, true)
 }
 
 // benchCommand gives cmd its flags and its run. Only trees have children, as many as that by default.
-func (a *App) benchCommand(g *globals, cmd *cobra.Command, children int) *cobra.Command {
-	var (
-		asJSON bool
-		o      bench.Options
-	)
+func (a *App) benchCommand(g *globals, cmd *cobra.Command, children int, stream bool) *cobra.Command {
+	var asJSON bool
+	o := bench.Options{Stream: stream}
 	flags := cmd.Flags()
 	flags.IntVar(&o.Jobs, "jobs", 100_000, "run so many jobs")
 	if children > 0 {
@@ -94,6 +110,8 @@ func (a *App) benchCommand(g *globals, cmd *cobra.Command, children int) *cobra.
 		switch {
 		case o.Jobs < 1 || o.Jobs > bench.MaxJobs:
 			return usage(cmd, "--jobs: %d is outside 1 to %s; 100000 is a good start", o.Jobs, count(bench.MaxJobs))
+		case stream && o.Jobs < 2:
+			return usage(cmd, "--jobs: a stream is of 2 or more: a root and its children")
 		case children > 0 && (o.Children < 1 || o.Children > bench.MaxChildren):
 			return usage(cmd, `--children: %d is outside 1 to %s; for jobs without children there is "coppice bench flat"`,
 				o.Children, count(bench.MaxChildren))
@@ -184,15 +202,28 @@ func benchFacts(b benchJSON) []fact {
 	if !b.History {
 		history = "none"
 	}
+	before := ", before the clock started"
+	if b.Workload == "stream" {
+		before = ", while others ran"
+	}
 	return []fact{
 		{"jobs", jobs + "; each ran once"},
 		{"rate", count(int64(b.JobsPerSecond)) + " jobs a second"},
 		{"time", fmt.Sprintf("%.2fs", b.Seconds)},
-		{"insert", fmt.Sprintf("%.2fs, %s jobs a second, before the clock started", b.InsertSeconds, count(int64(b.InsertsPerSecond)))},
+		{"insert", fmt.Sprintf("%.2fs, %s jobs a second%s", b.InsertSeconds, count(int64(b.InsertsPerSecond)), before)},
 		{"worker", fmt.Sprintf("1, with %s at once; history %s", plural(b.MaxRunning, "handler", "handlers"), history)},
 		{"server", fmt.Sprintf("PostgreSQL %s\nsynchronous_commit %s, fsync %s, full_page_writes %s\nshared_buffers %s, max_wal_size %s",
 			b.PostgreSQL, b.SynchronousCommit, b.Fsync, b.FullPageWrites, b.SharedBuffers, b.MaxWALSize)},
 		{"here", fmt.Sprintf("%s, %s, GOMAXPROCS %d, at most %s", b.Go, b.Platform, b.GOMAXPROCS,
 			plural(b.PoolConnections, "connection", "connections"))},
+		{"memory", peak(b.PeakMemoryBytes)},
 	}
+}
+
+// peak says how much memory the process took at most.
+func peak(bytes uint64) string {
+	if bytes == 0 {
+		return ""
+	}
+	return size(int64(bytes)) + " at most, of this process" //nolint:gosec // no machine has that much
 }

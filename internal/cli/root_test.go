@@ -96,7 +96,7 @@ func TestTheCommandsThatAnswerInJSON(t *testing.T) {
 	}
 	slices.Sort(with)
 	require.Equal(t, []string{
-		"coppice bench flat", "coppice bench trees", "coppice db status", "coppice demo", "coppice doctor", "coppice job cancel", "coppice job explain", "coppice job hold", "coppice job priority", "coppice job release", "coppice job run-now", "coppice job show",
+		"coppice bench flat", "coppice bench stream", "coppice bench trees", "coppice db status", "coppice demo", "coppice doctor", "coppice job cancel", "coppice job explain", "coppice job hold", "coppice job priority", "coppice job release", "coppice job run-now", "coppice job show",
 		"coppice limit delete", "coppice limit list", "coppice limit set",
 		"coppice migrate status", "coppice queue limit", "coppice queue list",
 		"coppice queue pause", "coppice queue resume",
