@@ -189,7 +189,8 @@ func closingWords(as, why string) string {
 	return "it ends as " + as + ": " + why
 }
 
-// held finds who holds the job: the newest hold of the job itself, or of a tree or branch above it (audit_tree).
+// held finds who holds the job: the newest hold of the job itself, or of a tree or branch above it, among the newest 10,000
+// acts on its tree (audit_tree).
 func (x *explainer) held() {
 	if !x.job.Held {
 		return
@@ -201,8 +202,9 @@ func (x *explainer) held() {
 			UNION ALL
 			SELECT p.id, p.parent_id FROM above a JOIN {s}.jobs p ON p.id = a.parent_id
 		)
-		SELECT h.actor, coalesce(h.reason, ''), h.at FROM {s}.audit h
-		WHERE h.root_id = $1::bigint AND h.action = 'hold' AND (h.job_id = $2::bigint
+		SELECT h.actor, coalesce(h.reason, ''), h.at
+		FROM (SELECT * FROM {s}.audit WHERE root_id = $1::bigint ORDER BY id DESC LIMIT 10000) h
+		WHERE h.action = 'hold' AND (h.job_id = $2::bigint
 			OR h.detail->>'scope' = 'tree' OR h.detail->>'scope' = 'branch' AND h.job_id IN (SELECT id FROM above))
 		ORDER BY h.id DESC LIMIT 1`, int64(x.job.RootID), int64(x.job.ID))
 	x.add(o)
