@@ -76,18 +76,7 @@ func (c *Client) InSQLTx(tx *sql.Tx) Inserter {
 
 // Wake tells workers that the queues may have jobs. It only hints: it is sent soon, at most every few
 // milliseconds, and a lost hint costs a poll interval.
-func (c *Client) Wake(queues ...string) {
-	c.wakeLocal(queues)
-	c.notes.mark(queues)
-}
-
-func (c *Client) wakeLocal(queues []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for w := range c.wakers {
-		w.wake(queues)
-	}
-}
+func (c *Client) Wake(queues ...string) { c.signal(queues) }
 
 // ended tells those who wait for jobs that they have ended: in this process directly, in others by a hint.
 func (c *Client) ended(ids []tree.ID) {
@@ -134,9 +123,22 @@ type Receipt struct {
 	ID tree.ID
 	// Duplicate: a live job held the dedup key, and nothing was inserted.
 	Duplicate bool
+	// Replaced: a live job held the dedup key, and has taken over what the node says (tree.Replace).
+	Replaced bool
+	// Signal says whether workers are told of what was inserted.
+	Signal Signal
+	// Skipped are the nodes of a tree that were left out because live jobs hold their keys (tree.Skip).
+	Skipped []SkippedNode
 	// IDs are the ids of the node and everything below it, each node before its children and with all of
-	// its descendants before its next sibling; for a duplicate the holder's alone.
+	// its descendants before its next sibling; for a duplicate the holder's alone. 0 for what was skipped.
 	IDs []tree.ID
+}
+
+// SkippedNode is a node that was left out of its tree, with all that was below it.
+type SkippedNode struct {
+	Path string  // as tree.Plan.Path gives it
+	Key  string  // its dedup key
+	ID   tree.ID // the live job that holds the key
 }
 
 // DuplicateError refuses a tree, whole, because a live job holds the dedup key of one of its nodes.
@@ -172,10 +174,17 @@ func (i Inserter) InsertMany(ctx context.Context, nodes ...*tree.Node) ([]Receip
 	if err != nil {
 		return nil, err
 	}
+	signal := Signal{Cause: ErrInTransaction}
 	if i.tx == nil {
-		i.client.Wake(plan.Queues()...)
+		signal = i.client.signal(plan.Queues())
 	}
-	return receipts(plan, rows), nil
+	out := receipts(plan, rows)
+	for n := range out {
+		if !out[n].Duplicate || out[n].Replaced {
+			out[n].Signal = signal
+		}
+	}
+	return out, nil
 }
 
 func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
@@ -189,7 +198,17 @@ func receipts(plan *tree.Plan, rows []store.Inserted) []Receipt {
 		for to < len(rows) && plan.Specs[to].Root == from {
 			to++
 		}
-		out = append(out, Receipt{ID: rows[from].ID, Duplicate: rows[from].Duplicate, IDs: ids[from:to:to]})
+		r := Receipt{ID: rows[from].ID, Duplicate: rows[from].Duplicate, Replaced: rows[from].Replaced}
+		for i := from + 1; i < to && !r.Duplicate; i++ {
+			if rows[i].Duplicate { // below a root that was inserted: it was skipped
+				r.Skipped = append(r.Skipped, SkippedNode{plan.Path(i), plan.Specs[i].DedupKey, rows[i].ID})
+				ids[i] = 0
+			}
+		}
+		if r.IDs = ids[from:to:to]; r.Duplicate {
+			r.IDs = ids[from : from+1 : from+1]
+		}
+		out = append(out, r)
 		from = to
 	}
 	return out

@@ -28,6 +28,7 @@ type notifier struct {
 	active bool          // a sender runs
 	marks  uint64        // calls of mark
 	sent   uint64        // of these, those whose queues were sent
+	broken error         // why the newest wake-up could not be sent; nil: it was
 	told   chan struct{} // closed, and made anew, when sent rises
 }
 
@@ -35,10 +36,11 @@ func newNotifier(st *store.Store, logger *slog.Logger) *notifier {
 	return &notifier{store: st, logger: logger, dirty: map[string]struct{}{}, ended: map[tree.ID]struct{}{}, told: make(chan struct{})}
 }
 
-// mark notes queues for sending and returns at once. A goroutine lives as long as there is something to send.
-func (n *notifier) mark(queues []string) {
+// mark notes queues for sending and returns at once, with why the newest wake-up could not be sent, if so. A goroutine lives as
+// long as there is something to send.
+func (n *notifier) mark(queues []string) error {
 	if len(queues) == 0 {
-		return
+		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -46,6 +48,7 @@ func (n *notifier) mark(queues []string) {
 		n.dirty[q] = struct{}{}
 	}
 	n.markedLocked()
+	return n.broken
 }
 
 // markEnded notes jobs whose end is to be told.
@@ -85,9 +88,10 @@ func (n *notifier) send() {
 		n.mu.Unlock()
 		slices.Sort(queues)
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		var broken error
 		if len(queues) > 0 {
-			if err := n.store.Notify(ctx, queues); err != nil {
-				n.logger.Debug("coppice: wake-up not sent; polling will find the jobs", "error", err)
+			if broken = n.store.Notify(ctx, queues); broken != nil {
+				n.logger.Debug("coppice: wake-up not sent; polling will find the jobs", "error", broken)
 			}
 		}
 		if len(ended) > 0 {
@@ -98,6 +102,9 @@ func (n *notifier) send() {
 		cancel()
 		n.mu.Lock()
 		n.sent = upTo
+		if len(queues) > 0 {
+			n.broken = broken
+		}
 		close(n.told)
 		n.told = make(chan struct{})
 		n.mu.Unlock()

@@ -272,13 +272,15 @@ func (w *Worker) end() {
 	close(w.stopped)
 }
 
-// wake is the client's and the listener's hint that queues may have jobs.
-func (w *Worker) wake(queues []string) {
+// wake is the client's and the listener's hint that queues may have jobs. It answers those that the worker serves.
+func (w *Worker) wake(queues []string) (served []string) {
 	for _, q := range queues {
 		if l, ok := w.lanes[q]; ok {
 			l.wake()
+			served = append(served, q)
 		}
 	}
+	return served
 }
 
 // written follows a settle's commit: the claims are over, and what became ready or comes due is looked at.

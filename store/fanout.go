@@ -86,8 +86,8 @@ func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f F
 	if err != nil {
 		return nil, err
 	}
-	rest := plan.Without(there)
-	if err := s.insertGraft(ctx, tx, rest, &on); err != nil {
+	rest, _ := plan.Without(there)
+	if rest, err = s.insertGraft(ctx, tx, rest, &on); err != nil {
 		return nil, err
 	}
 	// Every child has settled when a finalizer runs, and a job that works has none, so what is pending now is
@@ -118,18 +118,19 @@ func (s *Store) fanOut(ctx context.Context, tx pgx.Tx, worker tree.WorkerID, f F
 	return out, nil
 }
 
-// insertGraft inserts the children by the way that suits their number and keys.
-func (s *Store) insertGraft(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on *graft) (err error) {
+// insertGraft inserts the children by the way that suits their number and keys. It answers those that were made: all but
+// what was to be skipped.
+func (s *Store) insertGraft(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on *graft) (made *tree.Plan, err error) {
 	switch {
 	case len(plan.Specs) == 0:
 	case hasDedup(plan):
-		_, err = s.insertKeyedOnce(ctx, pgxTx{tx}, plan, on)
+		return s.insertSkipping(ctx, pgxTx{tx}, plan, on)
 	case len(plan.Specs) >= bulk:
 		_, err = s.copyIn(ctx, tx, plan, on)
 	default:
 		_, err = s.insertChunks(ctx, pgxTx{tx}, plan, on)
 	}
-	return err
+	return plan, err
 }
 
 // childrenThere finds the children of the plan, by place, whose keys children of the parent have already: live ones

@@ -16,6 +16,8 @@ import (
 type Inserted struct {
 	ID        tree.ID
 	Duplicate bool // a live job held its dedup key: ID is that job's, and nothing was inserted for the spec
+	Replaced  bool // and that job has taken the spec's place (tree.Replace)
+	Skipped   bool // it was left out of its tree (tree.Skip): its key is held, by ID, or that of one above it, and ID is 0
 }
 
 // bulk is the size from which a plan without dedup keys is streamed with COPY.

@@ -42,14 +42,35 @@ func hasDedup(plan *tree.Plan) bool {
 // that ends while we look frees its key; then all is undone and tried again, rather than the one key
 // taken late, since keys that are not taken in order can deadlock.
 func (s *Store) insertKeyed(ctx context.Context, plan *tree.Plan, in func(func(Tx) error) error) ([]Inserted, error) {
+	all := make([]Inserted, len(plan.Specs))
+	origin := places(plan) // of what is left of the plan, in the plan
 	for try := 1; ; try++ {
 		var out []Inserted
 		err := in(func(tx Tx) (err error) {
 			out, err = s.insertKeyedOnce(ctx, tx, plan, nil)
 			return err
 		})
-		if err == nil {
-			return out, nil
+		var held *heldError
+		switch {
+		case err == nil:
+			for i := range all {
+				all[i].Skipped = true
+			}
+			for i, o := range origin {
+				all[o] = out[i]
+			}
+			return all, nil
+		case errors.As(err, &held):
+			for n, place := range held.places {
+				all[origin[place]] = Inserted{ID: held.holders[n], Duplicate: true, Skipped: true}
+			}
+			rest, kept := plan.Without(held.places)
+			for i, k := range kept {
+				kept[i] = origin[k]
+			}
+			plan, origin = rest, kept
+			try--
+			continue
 		}
 		if try >= keyTries || !errors.Is(err, errKeyFreed) {
 			return nil, wrapInsert(err)
@@ -57,6 +78,32 @@ func (s *Store) insertKeyed(ctx context.Context, plan *tree.Plan, in func(func(T
 		if err := pause(ctx, min(try, 6)); err != nil {
 			return nil, wrapInsert(err)
 		}
+	}
+}
+
+// heldError undoes an insert of trees whose nodes at these places, ascending, are to be skipped: live jobs hold their keys.
+type heldError struct {
+	places  []int
+	holders []tree.ID
+}
+
+func (e *heldError) Error() string {
+	return fmt.Sprintf("the keys of %d nodes are held", len(e.places))
+}
+
+// insertSkipping inserts children below a job in a savepoint, again without those that are to be skipped because their keys are
+// held. It answers what was left of the plan.
+func (s *Store) insertSkipping(ctx context.Context, tx Tx, plan *tree.Plan, on *graft) (*tree.Plan, error) {
+	for {
+		err := tx.guard(ctx, func(tx Tx) error {
+			_, err := s.insertKeyedOnce(ctx, tx, plan, on)
+			return err
+		})
+		var held *heldError
+		if !errors.As(err, &held) {
+			return plan, err
+		}
+		plan, _ = plan.Without(held.places)
 	}
 }
 
@@ -87,17 +134,28 @@ func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan, on 
 	if err != nil {
 		return nil, err
 	}
+	skip := &heldError{}
+	var replace []int
 	for n, i := range missed {
 		id, ok := holders[keys[n]]
 		switch {
 		case !ok:
 			return nil, errKeyFreed
+		case plan.InTree(i) && plan.Specs[i].OnDuplicate == tree.Skip:
+			skip.places, skip.holders = append(skip.places, i), append(skip.holders, id)
+			continue
 		case plan.InTree(i):
 			return nil, &DuplicateError{Path: plan.Path(i), Key: keys[n], ID: id}
 		}
 		out[i] = Inserted{ID: id, Duplicate: true}
+		if ids[i] = int64(id); plan.Specs[i].OnDuplicate == tree.Replace {
+			replace = append(replace, i)
+		}
 	}
-	return out, nil
+	if len(skip.places) > 0 {
+		return nil, skip
+	}
+	return out, s.replace(ctx, tx, plan, replace, ids, out)
 }
 
 // byKey lists the places of a plan's specs in the order in which their keys are to be taken, across all

@@ -88,12 +88,13 @@ func (s *Store) addChildren(ctx context.Context, tx pgx.Tx, parent tree.ID, plan
 			return nil, err
 		}
 	}
-	rest := plan.Without(there)
-	if err := s.insertGraft(ctx, tx, rest, &on); err != nil {
+	rest, _ := plan.Without(there)
+	rest, err := s.insertGraft(ctx, tx, rest, &on)
+	if err != nil {
 		return nil, err
 	}
 	held := on.held
-	err := s.openParent(ctx, tx, `
+	err = s.openParent(ctx, tx, `
 		UPDATE {s}.jobs SET pending = pending + $2::integer WHERE id = $1::bigint
 		RETURNING root_id, round, hold_below, state, sealed, coalesce(closing, '')`, &on, int32(rest.Roots)) //nolint:gosec // at most tree.MaxNodes
 	if err == nil && on.held != held {

@@ -27,7 +27,7 @@ func (n *Node) fill(s *Spec) error {
 		return wrong("kind", "%v", err)
 	}
 	s.Queue, s.MaxAttempts = DefaultQueue, DefaultMaxAttempts
-	s.OnDead, s.OnLost = Wait, LostRetry
+	s.OnDead, s.OnLost, s.OnDuplicate = Wait, LostRetry, Ignore
 	place := *s
 	for _, option := range n.options {
 		if option == nil {
@@ -114,6 +114,12 @@ func (s *Spec) check() error {
 	}
 	if !(s.TolerateRatio >= 0 && s.TolerateRatio <= 1) { // written so that NaN fails
 		return wrong("tolerate ratio", "%v is outside 0 to 1", s.TolerateRatio)
+	}
+	if !s.OnDuplicate.valid() {
+		return wrong("on duplicate", "%q is no policy for held dedup keys; there are %q, %q and %q", Clip(string(s.OnDuplicate), 40), Ignore, Replace, Skip)
+	}
+	if s.OnDuplicate == Replace && (s.child || s.Finalizes) {
+		return wrong("on duplicate", "%q is for jobs that stand alone; members of trees have %q", Replace, Skip)
 	}
 	if !s.OnLost.valid() {
 		return wrong("on lost", "%q is no policy for lost jobs; there are %q and %q", Clip(string(s.OnLost), 40), LostRetry, LostDeadLetter)

@@ -48,6 +48,9 @@ func Dedup(key string) Option {
 	return func(s *Spec) { s.DedupKey, s.hasDedup = key, true }
 }
 
+// OnDuplicate says what becomes of the node if a live job holds its dedup key. Default: [Ignore].
+func OnDuplicate(p DuplicatePolicy) Option { return func(s *Spec) { s.OnDuplicate = p } }
+
 // Key names a child among its siblings: 1 to [MaxKeyBytes] bytes, unique under its parent.
 func Key(key string) Option {
 	return func(s *Spec) { s.ChildKey, s.hasKey = key, true }

@@ -182,6 +182,7 @@ func TestNumbersAndDurationsBeyondTheirLimitsAreRefused(t *testing.T) {
 		{tree.TolerateRatio(-0.01), "tolerate ratio", "-0.01 is outside 0 to 1"},
 		{tree.TolerateRatio(1.01), "tolerate ratio", "outside"},
 		{tree.TolerateRatio(math.NaN()), "tolerate ratio", "NaN is outside"},
+		{tree.OnDuplicate("keep"), "on duplicate", `there are "ignore", "replace" and "skip"`},
 		{tree.OnLost("ignore"), "on lost", `there are "retry" and "dead_letter"`},
 		{nil, "options", "one is nil"},
 	} {

@@ -116,31 +116,42 @@ func (p *Plan) InTree(i int) bool {
 	return p.FanOut || p.Specs[i].Parent >= 0 || p.Specs[i].Children > 0
 }
 
-// Without returns the plan less the roots at the given places, which must be roots and ascending, and everything
-// below them. Without any it returns the plan itself.
-func (p *Plan) Without(roots []int) *Plan {
-	if len(roots) == 0 {
-		return p
+// Without returns the plan less the nodes at the given places, ascending, and everything below them: their parents have so many
+// children fewer. kept are the places of what is left. Without any places it returns the plan itself.
+func (p *Plan) Without(places []int) (rest *Plan, kept []int) {
+	kept = make([]int, 0, len(p.Specs))
+	if len(places) == 0 {
+		for i := range p.Specs {
+			kept = append(kept, i)
+		}
+		return p, kept
 	}
-	out := &Plan{Roots: p.Roots - len(roots), FanOut: p.FanOut}
-	moved := 0 // by how much what is kept moves up
-	skip := -1 // the root that is being left out
+	rest = &Plan{Roots: p.Roots, FanOut: p.FanOut}
+	now := make([]int, len(p.Specs)) // the place in rest; -1: left out
 	for i := range p.Specs {
 		s := p.Specs[i]
-		if len(roots) > 0 && roots[0] == i {
-			skip, roots = i, roots[1:]
+		named := len(places) > 0 && places[0] == i
+		if named {
+			places = places[1:]
 		}
-		if s.Root == skip {
-			moved++
+		if above := s.Parent >= 0 && now[s.Parent] < 0; named || above {
+			now[i] = -1
+			switch {
+			case s.Parent < 0:
+				rest.Roots--
+			case !above:
+				rest.Specs[now[s.Parent]].Children--
+			}
 			continue
 		}
-		s.Root -= moved
+		now[i] = len(rest.Specs)
+		s.Root = now[s.Root]
 		if s.Parent >= 0 {
-			s.Parent -= moved
+			s.Parent = now[s.Parent]
 		}
-		out.Specs = append(out.Specs, s)
+		rest.Specs, kept = append(rest.Specs, s), append(kept, i)
 	}
-	return out
+	return rest, kept
 }
 
 // checkDedupKeys refuses a tree in which a node's dedup key is that of an earlier node: the earlier one would

@@ -19,6 +19,23 @@ const (
 
 func (p DeadPolicy) valid() bool { return p == Wait || p == Proceed || p == Fail }
 
+// DuplicatePolicy says what becomes of a node whose dedup key a live job holds.
+type DuplicatePolicy string
+
+// The policies for held dedup keys.
+const (
+	// Ignore inserts nothing, and answers with the live job. A tree with such a node is refused whole. It is the default.
+	Ignore DuplicatePolicy = "ignore"
+	// Replace puts what the node says in the place of the live job, which keeps its id and begins anew: no attempts, and a new
+	// age budget. One that runs, is being closed, or has or had children is left as it is. For jobs that stand alone.
+	Replace DuplicatePolicy = "replace"
+	// Skip leaves the node out of its tree, with everything below it: its parent has a child fewer. A root that is skipped
+	// takes its tree with it.
+	Skip DuplicatePolicy = "skip"
+)
+
+func (p DuplicatePolicy) valid() bool { return p == Ignore || p == Replace || p == Skip }
+
 // LostPolicy says what becomes of a running job whose worker died.
 type LostPolicy string
 

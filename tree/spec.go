@@ -23,6 +23,7 @@ type Spec struct {
 	MaxAge        time.Duration     // 0: none
 	Backoff       *Backoff          // nil: the worker decides; else without zero fields but Jitter
 	DedupKey      string            // "": none
+	OnDuplicate   DuplicatePolicy   // Ignore, Replace or Skip
 	ChildKey      string            // "": none
 	Tags          []string          // at most MaxTags; nil: none
 	Meta          map[string]string // at most MaxMetaBytes as JSON; nil: none
