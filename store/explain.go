@@ -336,7 +336,7 @@ func (x *explainer) turn() {
 			(SELECT FROM {s}.jobs b WHERE b.queue = $1::text AND b.state = 'ready' AND NOT b.held AND NOT b.parked
 				AND (b.group_key IS NOT NULL OR b.limit_key IS NOT NULL)
 				AND (b.priority, b.run_at, b.id) < ($2::smallint, $3::timestamptz, $4::bigint) LIMIT $5::integer)
-			LIMIT $5::integer) AS before`, j.Queue, int16(j.Priority), j.RunAt, int64(j.ID), int32(explainTurn)) //nolint:gosec // within its limits
+			LIMIT $5::integer) AS before`, j.Queue, int16(j.Priority), j.RunAt, int64(j.ID), int32(explainTurn))
 	x.add(o)
 }
 
