@@ -114,33 +114,33 @@ type explainer struct {
 
 func (x *explainer) add(o Obstacle) { x.e.Reasons = append(x.e.Reasons, o) }
 
+// read runs one query under fixedPlan: whatever the statistics say, it goes by the index that its comment names.
+func (x *explainer) read(sql string, args []any, rows func(pgx.Rows) error) {
+	if x.err == nil {
+		x.err = x.s.pipe(x.ctx, step{sql: fixedPlan}, step{sql: x.s.sql(sql), args: args, rows: rows})
+	}
+}
+
 // one reads one row, and answers whether there is one.
-func (x *explainer) one(into []any, sql string, args ...any) bool {
-	if x.err != nil {
-		return false
-	}
-	err := x.s.pool.QueryRow(x.ctx, x.s.sql(sql), args...).Scan(into...)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return false
-	}
-	x.err = err
-	return err == nil
+func (x *explainer) one(into []any, sql string, args ...any) (found bool) {
+	x.read(sql, args, func(rows pgx.Rows) error {
+		found = false
+		_, err := pgx.ForEachRow(rows, into, func() error {
+			found = true
+			return nil
+		})
+		return err
+	})
+	return found && x.err == nil
 }
 
 // jobs reads jobs, each as (id, kind, state).
-func (x *explainer) jobs(sql string, args ...any) []ObstacleJob {
-	if x.err != nil {
-		return nil
-	}
-	rows, err := x.s.pool.Query(x.ctx, x.s.sql(sql), args...)
-	if err == nil {
-		var jobs []ObstacleJob
-		if jobs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ObstacleJob]); err == nil {
-			return jobs
-		}
-	}
-	x.err = err
-	return nil
+func (x *explainer) jobs(sql string, args ...any) (jobs []ObstacleJob) {
+	x.read(sql, args, func(rows pgx.Rows) (err error) {
+		jobs, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ObstacleJob])
+		return err
+	})
+	return jobs
 }
 
 func (x *explainer) running() {
@@ -189,7 +189,8 @@ func closingWords(as, why string) string {
 	return "it ends as " + as + ": " + why
 }
 
-// held finds who holds the job: the newest hold of the job itself, or of a tree or branch above it (audit_tree).
+// held finds who holds the job: the newest hold of the job itself, or of a tree or branch above it, among the newest 10,000
+// acts on its tree (audit_tree).
 func (x *explainer) held() {
 	if !x.job.Held {
 		return
@@ -201,8 +202,9 @@ func (x *explainer) held() {
 			UNION ALL
 			SELECT p.id, p.parent_id FROM above a JOIN {s}.jobs p ON p.id = a.parent_id
 		)
-		SELECT h.actor, coalesce(h.reason, ''), h.at FROM {s}.audit h
-		WHERE h.root_id = $1::bigint AND h.action = 'hold' AND (h.job_id = $2::bigint
+		SELECT h.actor, coalesce(h.reason, ''), h.at
+		FROM (SELECT * FROM {s}.audit WHERE root_id = $1::bigint ORDER BY id DESC LIMIT 10000) h
+		WHERE h.action = 'hold' AND (h.job_id = $2::bigint
 			OR h.detail->>'scope' = 'tree' OR h.detail->>'scope' = 'branch' AND h.job_id IN (SELECT id FROM above))
 		ORDER BY h.id DESC LIMIT 1`, int64(x.job.RootID), int64(x.job.ID))
 	x.add(o)
@@ -211,7 +213,7 @@ func (x *explainer) held() {
 // waiting explains a finalizer that waits.
 func (x *explainer) waiting() {
 	j := x.job
-	if j.StalledAt != nil && j.Dead > 0 {
+	if j.Dead > 0 && (j.StalledAt != nil || j.Pending == 0 && j.Sealed) {
 		// By dead_jobs_tree.
 		x.add(Obstacle{Because: BecauseStalled, Since: j.StalledAt, Count: j.Dead, Jobs: x.jobs(`
 			SELECT id, kind, state FROM {s}.dead_jobs WHERE root_id = $1::bigint AND parent_id = $2::bigint ORDER BY id LIMIT $3::integer`,
@@ -237,8 +239,11 @@ func (x *explainer) scheduled() {
 		return
 	}
 	o := Obstacle{Because: BecauseDue, In: j.DueIn, Count: j.Attempt}
-	// By job_errors_job.
-	x.one([]any{&o.Why}, `SELECT error FROM {s}.job_errors WHERE job_id = $1::bigint ORDER BY at DESC LIMIT 1`, int64(j.ID))
+	// By job_errors_job. An error from before the newest claim is not why it is put off: it snoozed since, or was restored.
+	if j.StartedAt != nil && j.Attempt+j.Lost > 0 {
+		x.one([]any{&o.Why}, `SELECT error FROM {s}.job_errors WHERE job_id = $1::bigint AND at >= $2::timestamptz ORDER BY at DESC LIMIT 1`,
+			int64(j.ID), *j.StartedAt)
+	}
 	x.add(o)
 }
 
@@ -331,7 +336,7 @@ func (x *explainer) turn() {
 			(SELECT FROM {s}.jobs b WHERE b.queue = $1::text AND b.state = 'ready' AND NOT b.held AND NOT b.parked
 				AND (b.group_key IS NOT NULL OR b.limit_key IS NOT NULL)
 				AND (b.priority, b.run_at, b.id) < ($2::smallint, $3::timestamptz, $4::bigint) LIMIT $5::integer)
-			LIMIT $5::integer) AS before`, j.Queue, int16(j.Priority), j.RunAt, int64(j.ID), int32(explainTurn)) //nolint:gosec // within its limits
+			LIMIT $5::integer) AS before`, j.Queue, int16(j.Priority), j.RunAt, int64(j.ID), int32(explainTurn))
 	x.add(o)
 }
 

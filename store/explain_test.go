@@ -140,11 +140,14 @@ func TestAMillionChildrenAreExplainedAndShownAtOnce(t *testing.T) {
 	k.exec(`SELECT setval('coppice.job_ids', 2000000)`)
 	k.claim(w, tree.DefaultQueue, 1_000)
 	for name, f := range map[string]func() error{
-		"explain the root": func() error { _, err := k.Explain(t.Context(), 1); return err },
-		"explain the last": func() error { _, err := k.Explain(t.Context(), 1_000_001); return err },
-		"explain the tree": func() error { _, err := k.ExplainTree(t.Context(), 1, 20); return err },
-		"children":         func() error { _, err := k.NotableChildren(t.Context(), 1, 1, 10); return err },
-		"counts of a tree": func() error { _, err := k.TreeCounts(t.Context(), 1); return err },
+		"explain the root":      func() error { _, err := k.Explain(t.Context(), 1); return err },
+		"explain the last":      func() error { _, err := k.Explain(t.Context(), 1_000_001); return err },
+		"explain the tree":      func() error { _, err := k.ExplainTree(t.Context(), 1, 20); return err },
+		"children":              func() error { _, err := k.NotableChildren(t.Context(), 1, 1, 10); return err },
+		"live states":           func() error { _, err := k.LiveStates(t.Context(), 1, 1, 2_000); return err },
+		"list of trees":         func() error { _, _, err := k.Trees(t.Context(), store.TreeFilter{}); return err },
+		"explain one that runs": func() error { _, err := k.Explain(t.Context(), 2); return err },
+		"counts of a tree":      func() error { _, err := k.TreeCounts(t.Context(), 1); return err },
 	} {
 		require.NoError(t, f())
 		begun := time.Now()

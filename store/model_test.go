@@ -49,6 +49,7 @@ func TestEveryStepIsTheModels(t *testing.T) {
 				"priority":  m.reprioritise,
 				"pause":     m.pause,
 				"rescue":    m.rescueOne,
+				"explain":   m.explainSome,
 			})
 		})
 	}

@@ -188,11 +188,11 @@ func TestReadsUseTheirIndexes(t *testing.T) {
 		{"a page of trees", func() error {
 			_, _, err := f.Trees(t.Context(), store.TreeFilter{Finished: true, After: tree.ID(20000)})
 			return err
-		}, []string{"jobs_roots", "dead_jobs_roots", "history_roots", "jobs_stalled"}},
+		}, []string{"jobs_roots", "dead_jobs_roots", "history_roots", "jobs_stalled", "dead_jobs_tree"}},
 		{"a page of stalled trees", func() error {
 			_, _, err := f.Trees(t.Context(), store.TreeFilter{StalledOnly: true, After: tree.ID(20000)})
 			return err
-		}, []string{"jobs_stalled", "jobs_pkey"}},
+		}, []string{"jobs_stalled", "jobs_pkey", "dead_jobs_tree"}},
 	}
 	check := func(statistics string) {
 		for _, r := range reads {

@@ -40,6 +40,9 @@ type TreeRow struct {
 
 	StalledAt  *time.Time    `db:"stalled_at"` // since when a dead child holds up the root or a finalizer below it
 	StalledFor time.Duration `db:"stalled_for"`
+	// StalledBy is the oldest dead child of that finalizer, and StalledReason why it is dead; zero: nothing is stalled.
+	StalledBy     tree.ID     `db:"stalled_by"`
+	StalledReason tree.Reason `db:"stalled_reason"`
 }
 
 // treeColumns are the root's columns that the three tables share.
@@ -54,7 +57,7 @@ const stalled = `state = 'waiting' AND stalled_at IS NOT NULL`
 // are only found there.
 //
 // Each table gives at most a page, in the order of its index: jobs_roots, dead_jobs_roots, and history_roots
-// of every partition; a stalled tree is found by jobs_stalled, and its root by jobs_pkey. A filter by queue
+// of every partition; a stalled tree is found by jobs_stalled, its root by jobs_pkey, and what stalls it by dead_jobs_tree. A filter by queue
 // or kind that few trees match reads on past the others. No locks.
 func (s *Store) Trees(ctx context.Context, f TreeFilter) ([]TreeRow, tree.ID, error) {
 	limit := pageSize(f.Limit)
@@ -91,12 +94,15 @@ func treesSQL(f TreeFilter, limit int) (string, []any, error) {
 		union = append(union, "("+text+")")
 		args = append(args, a...)
 	}
-	// Only the rows of the page look up whether they are stalled.
+	// Only the rows of the page look up whether they are stalled, and by what.
 	text, err := sq.Dollar.ReplacePlaceholders(`SELECT p.*, ` + nanos("now() - p.created_at") + ` AS age,
-		m.stalled_at, coalesce(` + nanos("now() - m.stalled_at") + `, 0) AS stalled_for
+		m.stalled_at, coalesce(` + nanos("now() - m.stalled_at") + `, 0) AS stalled_for,
+		coalesce(m.by, 0) AS stalled_by, coalesce(m.why, '') AS stalled_reason
 	FROM (SELECT * FROM (` + strings.Join(union, " UNION ALL ") + `) u ORDER BY id DESC LIMIT ?) p
-	LEFT JOIN LATERAL (SELECT min(stalled_at) AS stalled_at FROM {s}.jobs
-		WHERE root_id = p.id AND ` + stalled + `) m ON true
+	LEFT JOIN LATERAL (SELECT f.stalled_at, d.id AS by, d.reason AS why
+		FROM (SELECT id, root_id, stalled_at FROM {s}.jobs WHERE root_id = p.id AND ` + stalled + ` ORDER BY root_id, stalled_at LIMIT 1) f
+		LEFT JOIN LATERAL (SELECT id, reason FROM {s}.dead_jobs WHERE root_id = f.root_id AND parent_id = f.id
+			ORDER BY root_id, parent_id, id LIMIT 1) d ON true) m ON true
 	ORDER BY p.id DESC`)
 	return text, append(args, limit), err
 }

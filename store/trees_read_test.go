@@ -100,6 +100,7 @@ func TestTreesShowTheirRoots(t *testing.T) {
 	require.Equal(t, store.TreeRow{
 		Place: store.PlaceLive, RootID: 1, Kind: "k", Queue: "q", State: tree.Waiting, Round: 1,
 		Sealed: true, Counters: store.Counters{Pending: 2, Completed: 1, Dead: 1},
+		StalledBy: 5, StalledReason: tree.ReasonFatal,
 	}, byRoot[1])
 	require.Equal(t, store.TreeRow{
 		Place: store.PlaceDead, RootID: 40, Kind: "k", Queue: "q", State: tree.Dead, Round: 1,

@@ -18,20 +18,23 @@ type treesJSON struct {
 }
 
 type treeJSON struct {
-	ID        tree.ID      `json:"id"`
-	Place     store.Place  `json:"place"`
-	Kind      string       `json:"kind"`
-	Queue     string       `json:"queue"`
-	State     tree.State   `json:"state"`
-	Held      bool         `json:"held"`
-	Sealed    bool         `json:"sealed"`
-	Closing   string       `json:"closing,omitempty"`
-	Round     int          `json:"round"`
-	CreatedAt time.Time    `json:"created_at"`
-	EndedAt   *time.Time   `json:"ended_at"`
-	StalledAt *time.Time   `json:"stalled_at"`
-	Reason    tree.Reason  `json:"reason,omitempty"`
-	Children  countersJSON `json:"children"`
+	ID        tree.ID     `json:"id"`
+	Place     store.Place `json:"place"`
+	Kind      string      `json:"kind"`
+	Queue     string      `json:"queue"`
+	State     tree.State  `json:"state"`
+	Held      bool        `json:"held"`
+	Sealed    bool        `json:"sealed"`
+	Closing   string      `json:"closing,omitempty"`
+	Round     int         `json:"round"`
+	CreatedAt time.Time   `json:"created_at"`
+	EndedAt   *time.Time  `json:"ended_at"`
+	StalledAt *time.Time  `json:"stalled_at"`
+	StalledBy tree.ID     `json:"stalled_by,omitempty"` // the oldest dead child that holds it up
+	// StalledReason is why that child is dead.
+	StalledReason tree.Reason  `json:"stalled_reason,omitempty"`
+	Reason        tree.Reason  `json:"reason,omitempty"`
+	Children      countersJSON `json:"children"`
 }
 
 func (a *App) treeList(g *globals) *cobra.Command {
@@ -52,7 +55,7 @@ that have ended. Single jobs are no trees. You need it to find the tree that som
   CHILDREN  of the root alone: settled of all
   DEAD      of the root's children, in the dead-letter queue
   AGE       since it was inserted
-  NOTE      since when it is stalled, why it is dead, whether it is closing
+  NOTE      how long it is stalled and by which dead child, why it is dead, whether it is closing
 
 One page is listed; the last line says how to get the next.`,
 		Example: `  coppice tree list
@@ -134,6 +137,8 @@ func (a *App) writeTrees(trees []store.TreeRow, next tree.ID) error {
 
 func treeNote(r store.TreeRow) string {
 	switch {
+	case r.StalledAt != nil && r.StalledBy != 0:
+		return fmt.Sprintf("for %s by dead %d: %s", duration(r.StalledFor), r.StalledBy, r.StalledReason)
 	case r.StalledAt != nil:
 		return "for " + duration(r.StalledFor)
 	case r.Reason != "":
@@ -154,6 +159,7 @@ func treesOf(trees []store.TreeRow, next tree.ID) treesJSON {
 		out.Trees = append(out.Trees, treeJSON{
 			ID: r.RootID, Place: r.Place, Kind: r.Kind, Queue: r.Queue, State: r.State, Held: r.Held, Sealed: r.Sealed,
 			Closing: r.Closing, Round: r.Round, CreatedAt: r.CreatedAt, EndedAt: r.EndedAt, StalledAt: r.StalledAt,
+			StalledBy: r.StalledBy, StalledReason: r.StalledReason,
 			Reason: r.Reason, Children: countersOf(r.Counters),
 		})
 	}

@@ -34,7 +34,7 @@ func TestTreeListShowsTreesAndPages(t *testing.T) {
 	require.Len(t, got, 3)
 	require.Regexp(t, `^TREE +KIND +QUEUE +STATE +CHILDREN +DEAD +AGE +NOTE$`, got[0])
 	require.Regexp(t, `^ +20 +k +q +waiting +0/0 +0 +\S+ +more children may come$`, got[1])
-	require.Regexp(t, `^ +1 +album +media +stalled +4/7 +1 +\S+ +for \S+$`, got[2])
+	require.Regexp(t, `^ +1 +album +media +stalled +4/7 +1 +\S+ +for \S+ by dead 8: fatal$`, got[2])
 	require.Len(t, lines(w.run("tree", "list", "--finished").ok()), 4)
 	require.Len(t, lines(w.run("tree", "list", "--queue", "media").ok()), 2)
 
