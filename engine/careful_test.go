@@ -92,9 +92,9 @@ func TestGroupsRunInOrderAcrossProcessesWithoutWaitingForAPoll(t *testing.T) {
 func TestLimitsHoldAcrossProcessesAndNoPollShows(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)
-	require.NoError(t, k.Store().SetLimit(t.Context(), "api", store.Limit{MaxRunning: 3}, me))
-	require.NoError(t, k.Store().SetLimit(t.Context(), "mail", store.Limit{Rate: 50, Burst: 5}, me))
-	_, err := k.Store().LimitQueue(t.Context(), "narrow", 4, me)
+	require.NoError(t, k.Store().SetLimit(t.Context(), "api", store.Limit{MaxRunning: 3}, me()))
+	require.NoError(t, k.Store().SetLimit(t.Context(), "mail", store.Limit{Rate: 50, Burst: 5}, me()))
+	_, err := k.Store().LimitQueue(t.Context(), "narrow", 4, me())
 	require.NoError(t, err)
 	l := newDiary()
 	var starts []time.Time
@@ -135,7 +135,7 @@ func TestLimitsHoldAcrossProcessesAndNoPollShows(t *testing.T) {
 		// In the time since the beginning no more can have started than the burst and what came by the rate.
 		require.LessOrEqual(t, float64(i+1), 5+50*starts[i].Sub(begun).Seconds()+1, "start %d", i)
 	}
-	_, err = k.Store().LimitQueue(t.Context(), "narrow", 1, me)
+	_, err = k.Store().LimitQueue(t.Context(), "narrow", 1, me())
 	require.NoError(t, err)
 	rows, err := k.Store().Limits(t.Context(), "", 10)
 	require.NoError(t, err)

@@ -150,7 +150,7 @@ func (k *kit) endTheRest(trees map[string]engine.Receipt) {
 		k.await(r.IDs[1], tree.Completed)
 	}
 	k.exec(`UPDATE coppice.jobs SET held = false WHERE parent_id IS NOT NULL AND priority = 0`)
-	_, err := k.Cancel(ctx, trees["cancelled by a person"].IDs[2], store.ScopeJob, me)
+	_, err := k.Cancel(ctx, trees["cancelled by a person"].IDs[2], store.ScopeJob, me())
 	require.NoError(k.t, err)
 	dying, err := st.Register(ctx, store.WorkerInfo{Name: "dying", Host: "h", PID: 1, Queues: []string{"gone"}, Kinds: []string{"task"}, Lease: time.Hour})
 	require.NoError(k.t, err)

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -70,7 +69,7 @@ func TestAReceiptSaysWhetherWorkersAreToldAndTheJobRunsInAnyCase(t *testing.T) {
 	require.NoError(t, err)
 	r, err = c.InTx(tx).Insert(t.Context(), tree.New(task{}, tree.Dedup("d")))
 	require.NoError(t, err)
-	require.True(t, errors.Is(r.Signal.Cause, engine.ErrInTransaction))
+	require.ErrorIs(t, r.Signal.Cause, engine.ErrInTransaction)
 	r, err = c.InTx(tx).Insert(t.Context(), tree.New(task{}, tree.Dedup("d")))
 	require.NoError(t, err)
 	require.Equal(t, engine.Signal{}, r.Signal, "nothing was inserted")

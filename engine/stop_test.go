@@ -15,7 +15,7 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
-var me = store.By{Actor: "me", Reason: "the input was wrong"}
+func me() store.By { return store.By{Actor: "me", Reason: "the input was wrong"} }
 
 // remote is a client that shares nothing with the kit's worker but the database: a cancellation from another process.
 func (k *kit) remote() *engine.Client {
@@ -48,7 +48,7 @@ func TestACancelledJobsHandlerSeesItsContextEndWithAndWithoutListen(t *testing.T
 			k.work(config)
 			r := k.insert(tree.New(roll{}).Add(tree.New(task{})))
 			receive(t, started)
-			out, err := k.remote().Cancel(t.Context(), r.ID, store.ScopeTree, me)
+			out, err := k.remote().Cancel(t.Context(), r.ID, store.ScopeTree, me())
 			require.NoError(t, err)
 			require.Equal(t, 1, out.Stopping)
 			cause := receive(t, causes)
@@ -145,10 +145,10 @@ func TestWhatWasClaimedAndNotStartedNeverRunsOnceItIsCancelledOrHeld(t *testing.
 	receive(t, started)
 	// It gives back what it fetched ahead when no slot has begun a job for a second, which a slow machine may not be in time for.
 	t.Log("claimed ahead:", one[int](k, `SELECT count(*) FROM coppice.jobs WHERE worker_id = $1 AND id > $2`, int64(w.ID()), int64(r[long].ID)))
-	_, err = k.remote().Hold(t.Context(), r[long+1].ID, store.ScopeJob, me)
+	_, err = k.remote().Hold(t.Context(), r[long+1].ID, store.ScopeJob, me())
 	require.NoError(t, err)
 	for _, n := range []int{long + 2, long + 3, long} { // the one that runs comes last: when it stops, the others have been heard of
-		_, err = k.remote().Cancel(t.Context(), r[n].ID, store.ScopeJob, me)
+		_, err = k.remote().Cancel(t.Context(), r[n].ID, store.ScopeJob, me())
 		require.NoError(t, err)
 	}
 	for _, n := range []int{long, long + 2, long + 3} {

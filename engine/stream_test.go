@@ -110,7 +110,7 @@ func TestAStreamIsCancelledLikeAnyTree(t *testing.T) {
 	_, err := k.Stream(t.Context(), tree.New(roll{}), func(yield func(*tree.Node, error) bool) {
 		for yield(tree.New(task{n}, tree.Queue("nobody")), nil) {
 			if n++; n == 250 {
-				_, err := k.Cancel(t.Context(), tree.ID(one[int64](k, `SELECT min(id) FROM coppice.jobs`)), store.ScopeTree, me)
+				_, err := k.Cancel(t.Context(), tree.ID(one[int64](k, `SELECT min(id) FROM coppice.jobs`)), store.ScopeTree, me())
 				require.NoError(t, err)
 			}
 		}
@@ -146,6 +146,6 @@ func TestAStreamsMemoryDoesNotGrowWithItsLength(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 100_000, got.Made)
 	require.Less(t, int64(most)-int64(before), int64(32<<20), "bytes in use beside what there was")
-	_, err = k.Cancel(t.Context(), got.ID, store.ScopeTree, me)
+	_, err = k.Cancel(t.Context(), got.ID, store.ScopeTree, me())
 	require.NoError(t, err)
 }

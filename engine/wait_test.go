@@ -91,7 +91,7 @@ func TestWaitTellsHowElseAJobEnded(t *testing.T) {
 		errs <- err
 	}()
 	k.eventually(func() bool { return one[bool](k, `SELECT awaited FROM coppice.jobs WHERE id = $1`, int64(held)) }, "it does not wait")
-	_, err = k.Cancel(t.Context(), held, store.ScopeJob, me)
+	_, err = k.Cancel(t.Context(), held, store.ScopeJob, me())
 	require.NoError(t, err)
 	require.ErrorAs(t, receive(t, errs), &cancelled)
 	require.Equal(t, engine.CancelledError{ID: held, Actor: "me", Why: "the input was wrong"}, *cancelled)

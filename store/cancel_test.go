@@ -12,7 +12,7 @@ import (
 )
 
 // me is who acts in tests.
-var me = store.By{Actor: "me", Reason: "the input was wrong"}
+func me() store.By { return store.By{Actor: "me", Reason: "the input was wrong"} }
 
 func wood(children ...*tree.Node) *tree.Node {
 	n := tree.New(task{})
@@ -24,7 +24,7 @@ func wood(children ...*tree.Node) *tree.Node {
 
 func (k *kit) cancel(id tree.ID, scope store.Scope) store.Cancelled {
 	k.t.Helper()
-	out, err := k.Cancel(k.t.Context(), id, scope, me)
+	out, err := k.Cancel(k.t.Context(), id, scope, me())
 	require.NoError(k.t, err)
 	return out
 }
@@ -49,12 +49,12 @@ func TestCancelEndsWhatDoesNotRunAtOnceInEveryState(t *testing.T) {
 		require.Equal(t, "me", row.Actor)
 		require.Equal(t, "the input was wrong", row.Error)
 		require.Equal(t, 1, k.number(`SELECT count(*) FROM coppice.audit WHERE job_id = $1 AND action = 'cancel' AND actor = 'me'`, id))
-		_, err := k.Cancel(t.Context(), id, store.ScopeJob, me)
+		_, err := k.Cancel(t.Context(), id, store.ScopeJob, me())
 		var gone *store.NotLiveError
 		require.ErrorAs(t, err, &gone)
 		require.Equal(t, tree.Cancelled, gone.State)
 	}
-	_, err := k.Cancel(t.Context(), 1_000_000, store.ScopeJob, me)
+	_, err := k.Cancel(t.Context(), 1_000_000, store.ScopeJob, me())
 	require.ErrorContains(t, err, "there is no job 1000000")
 }
 
@@ -64,7 +64,7 @@ func TestCancelOfABranchCountsForItsParentAndOfATreeTakesAll(t *testing.T) {
 	w := k.worker()
 	// 0 root, 1 branch, 2 3 its leaves, 4 a leaf of the root.
 	ids := k.insert(wood(wood(wood(), wood()), wood()))
-	_, err := k.Cancel(t.Context(), ids[1], store.ScopeJob, me)
+	_, err := k.Cancel(t.Context(), ids[1], store.ScopeJob, me())
 	var has *store.HasChildrenError
 	require.ErrorAs(t, err, &has)
 	require.Equal(t, 2, has.Children)
@@ -73,8 +73,8 @@ func TestCancelOfABranchCountsForItsParentAndOfATreeTakesAll(t *testing.T) {
 	k.requireState(tree.Cancelled, ids[1], ids[2], ids[3])
 	root := k.job(ids[0])
 	require.Equal(t, tree.Waiting, root.State)
-	require.Equal(t, 1, root.Counters.Cancelled)
-	require.Equal(t, 2, k.job(ids[1]).Counters.Cancelled, "the branch knows what became of its children")
+	require.Equal(t, 1, root.Cancelled)
+	require.Equal(t, 2, k.job(ids[1]).Cancelled, "the branch knows what became of its children")
 
 	claims := k.claim(w, tree.DefaultQueue, 10)
 	require.Len(t, claims, 1)

@@ -45,14 +45,14 @@ const carefulSQL = `SELECT set_config('coppice.careful', CASE WHEN
 // consumed before it.
 const soleSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1::text, 7305))`
 
-// tokensNow is what the bucket of a limit l holds now.
-const tokensNow = `least(l.burst, l.tokens + l.rate * extract(epoch FROM clock_timestamp() - l.refilled_at))`
+// bucketNow is what the bucket of a limit l holds now.
+const bucketNow = `least(l.burst, l.tokens + l.rate * extract(epoch FROM clock_timestamp() - l.refilled_at))`
 
 // roomOf is how many more jobs of a key may be started, by the row l of limits; jobs_limit_running counts those that run.
 const roomOf = `greatest(0, least(
 		CASE WHEN l.max_running IS NULL THEN 2147483647
 			ELSE l.max_running - (SELECT count(*) FROM {s}.jobs r WHERE r.limit_key = l.key AND r.state = 'running') END,
-		CASE WHEN l.rate IS NULL THEN 2147483647 ELSE floor(` + tokensNow + ` + 1e-9) END))::bigint`
+		CASE WHEN l.rate IS NULL THEN 2147483647 ELSE floor(` + bucketNow + ` + 1e-9) END))::bigint`
 
 // itsTurn says of a row j of jobs that its group, if it has one, lets it start: it is the first in the line (jobs_group), and
 // nobody of the group runs (jobs_group_running). Written without EXISTS, which the planner may answer from a hash of the whole index.
@@ -149,10 +149,10 @@ const admitSQL = `WITH room AS MATERIALIZED (
 ), parked AS (
 	UPDATE {s}.jobs j SET parked = true FROM admitted a WHERE j.id = a.id AND NOT a.yes
 ), spent AS (
-	UPDATE {s}.limits l SET tokens = ` + tokensNow + ` - k.started, refilled_at = clock_timestamp(),
-		retry_at = CASE WHEN k.waiting = 0 OR ` + tokensNow + ` - k.started >= 1 THEN l.retry_at
-			ELSE clock_timestamp() + greatest(0, 1 - (` + tokensNow + ` - k.started)) / l.rate * interval '1 second' END,
-		retry_queue = CASE WHEN k.waiting = 0 OR ` + tokensNow + ` - k.started >= 1 THEN l.retry_queue ELSE $1::text END
+	UPDATE {s}.limits l SET tokens = ` + bucketNow + ` - k.started, refilled_at = clock_timestamp(),
+		retry_at = CASE WHEN k.waiting = 0 OR ` + bucketNow + ` - k.started >= 1 THEN l.retry_at
+			ELSE clock_timestamp() + greatest(0, 1 - (` + bucketNow + ` - k.started)) / l.rate * interval '1 second' END,
+		retry_queue = CASE WHEN k.waiting = 0 OR ` + bucketNow + ` - k.started >= 1 THEN l.retry_queue ELSE $1::text END
 	FROM (
 		SELECT a.limit_key, count(p.id) AS started, count(*) FILTER (WHERE a.its AND NOT a.yes)
 			+ (SELECT count(*) FROM (SELECT FROM {s}.jobs j WHERE j.limit_key = a.limit_key AND j.parked AND NOT j.held LIMIT 1) one) AS waiting
@@ -286,7 +286,7 @@ func (s *Store) Unpark(ctx context.Context, limit int) (woken []string, err erro
 				UPDATE {s}.jobs j SET parked = false FROM stuck WHERE j.id = stuck.id RETURNING j.queue
 			)
 			SELECT DISTINCT queue FROM freed ORDER BY queue`),
-		args: []any{int32(limit)}, //nolint:gosec // a reaper's
+		args: []any{int32(limit)},
 		rows: func(rows pgx.Rows) (err error) {
 			woken, err = pgx.CollectRows(rows, pgx.RowTo[string])
 			return err

@@ -311,7 +311,7 @@ func (x *explainer) limit() {
 	var tokens, rate float64
 	found := x.one([]any{&o.Most, &o.Count, &tokens, &rate}, `
 		SELECT coalesce(l.max_running, 0), (SELECT count(*) FROM {s}.jobs r WHERE r.limit_key = l.key AND r.state = 'running'),
-			CASE WHEN l.rate IS NULL THEN 1 ELSE `+tokensNow+` END, coalesce(l.rate, 0)
+			CASE WHEN l.rate IS NULL THEN 1 ELSE `+bucketNow+` END, coalesce(l.rate, 0)
 		FROM {s}.limits l WHERE l.key = $1::text`, j.LimitKey)
 	if !found {
 		return

@@ -183,9 +183,9 @@ func TestASkippedNodeLeavesItsTreeWithAllThatIsBelowIt(t *testing.T) {
 	require.Equal(t, tree.Ready, k.job(rows[3].ID).State, "a finalizer of nothing")
 
 	claims := k.claim(w, tree.DefaultQueue, 1)
-	children, err := tree.NewFanOut(skip("c"), skip("e").Add(skip("c")), wood())
+	_, err = tree.NewFanOut(skip("c"), skip("e").Add(skip("c")), wood())
 	require.Error(t, err, "one key twice in one tree")
-	children, err = tree.NewFanOut(skip("c").Add(wood()), skip("e").Add(skip("d")), wood())
+	children, err := tree.NewFanOut(skip("c").Add(wood()), skip("e").Add(skip("d")), wood())
 	require.NoError(t, err)
 	got, err := k.FanOut(t.Context(), w, claims[0].Fence, children)
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ func (k *kit) grove() *grove {
 		g.claims[c.ID] = &c
 	}
 	require.Len(k.t, g.claims, 5)
-	_, err := k.Hold(k.t.Context(), g.ids[8], store.ScopeJob, me)
+	_, err := k.Hold(k.t.Context(), g.ids[8], store.ScopeJob, me())
 	require.NoError(k.t, err)
 	return g
 }
@@ -115,27 +115,27 @@ func moves() map[string]move {
 			return err
 		},
 		"cancel branch": func(ctx context.Context, g *grove, s *store.Store) error {
-			_, err := s.Cancel(ctx, g.ids[1], store.ScopeBranch, me)
+			_, err := s.Cancel(ctx, g.ids[1], store.ScopeBranch, me())
 			return err
 		},
 		"cancel tree": func(ctx context.Context, g *grove, s *store.Store) error {
-			_, err := s.Cancel(ctx, g.ids[0], store.ScopeTree, me)
+			_, err := s.Cancel(ctx, g.ids[0], store.ScopeTree, me())
 			return err
 		},
 		"hold": func(ctx context.Context, g *grove, s *store.Store) error {
-			_, err := s.Hold(ctx, g.ids[0], store.ScopeTree, me)
+			_, err := s.Hold(ctx, g.ids[0], store.ScopeTree, me())
 			return err
 		},
 		"release": func(ctx context.Context, g *grove, s *store.Store) error {
-			_, err := s.Release(ctx, g.ids[0], store.ScopeTree, me)
+			_, err := s.Release(ctx, g.ids[0], store.ScopeTree, me())
 			return err
 		},
 		"run now": func(ctx context.Context, g *grove, s *store.Store) error {
-			_, err := s.RunNow(ctx, g.ids[0], store.ScopeTree, me)
+			_, err := s.RunNow(ctx, g.ids[0], store.ScopeTree, me())
 			return err
 		},
 		"priority": func(ctx context.Context, g *grove, s *store.Store) error {
-			_, err := s.SetPriority(ctx, g.ids[0], store.ScopeTree, 7, me)
+			_, err := s.SetPriority(ctx, g.ids[0], store.ScopeTree, 7, me())
 			return err
 		},
 		"rescue": func(ctx context.Context, g *grove, s *store.Store) error {

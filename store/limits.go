@@ -54,7 +54,7 @@ func (s *Store) SetLimit(ctx context.Context, key string, limit Limit, by By) er
 	_, err := s.changeLimit(ctx, key, by, "limit_set", `
 		INSERT INTO {s}.limits AS l (key, max_running, rate, burst, tokens) VALUES ($1::text, $2::integer, $3::double precision, $4::double precision, $4::double precision)
 		ON CONFLICT (key) DO UPDATE SET max_running = $2::integer, rate = $3::double precision, burst = $4::double precision,
-			tokens = CASE WHEN l.rate IS NULL THEN $4::double precision ELSE least($4::double precision, `+tokensNow+`) END,
+			tokens = CASE WHEN l.rate IS NULL THEN $4::double precision ELSE least($4::double precision, `+bucketNow+`) END,
 			refilled_at = clock_timestamp(), retry_at = NULL, retry_queue = NULL`,
 		orNullInt(limit.MaxRunning), orNullFloat(limit.Rate), limit.Burst)
 	return err
@@ -160,11 +160,11 @@ type LimitRow struct {
 func (s *Store) Limits(ctx context.Context, after string, limit int) ([]LimitRow, error) {
 	rows, err := s.pool.Query(ctx, s.sql(`
 		SELECT l.key, coalesce(l.max_running, 0), coalesce(l.rate, 0), l.burst,
-			CASE WHEN l.rate IS NULL THEN 0 ELSE `+tokensNow+` END,
+			CASE WHEN l.rate IS NULL THEN 0 ELSE `+bucketNow+` END,
 			greatest(coalesce(`+nanos("l.retry_at - clock_timestamp()")+`, 0), 0),
 			(SELECT count(*) FROM {s}.jobs j WHERE j.limit_key = l.key AND j.state = 'running'),
 			(SELECT count(*) FROM (SELECT FROM {s}.jobs j WHERE j.limit_key = l.key AND j.parked AND NOT j.held LIMIT 1000) p)
-		FROM {s}.limits l WHERE l.key > $1::text ORDER BY l.key LIMIT $2::integer`), after, int32(min(max(limit, 1), MaxPage))) //nolint:gosec // clamped
+		FROM {s}.limits l WHERE l.key > $1::text ORDER BY l.key LIMIT $2::integer`), after, int32(min(max(limit, 1), MaxPage)))
 	if err != nil {
 		return nil, fmt.Errorf("list limits: %w", err)
 	}
@@ -179,7 +179,7 @@ func orNullInt(n int) *int32 {
 	if n == 0 {
 		return nil
 	}
-	v := int32(n) //nolint:gosec // within its limits
+	v := int32(n)
 	return &v
 }
 

@@ -42,7 +42,7 @@ func (m *machine) explainSome(t *rapid.T) {
 		require.Equal(t, j.Held && j.State != tree.Running, has(given, store.BecauseHeld))
 	}
 	if j.Held && j.State.Live() && j.State != tree.Running {
-		require.Equal(t, me.Actor, given[store.BecauseHeld].Actor, "a hold of the job or from above")
+		require.Equal(t, me().Actor, given[store.BecauseHeld].Actor, "a hold of the job or from above")
 	}
 }
 

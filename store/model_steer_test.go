@@ -49,7 +49,7 @@ func count(jobs []*modelJob, is func(*modelJob) bool) (n int) {
 func (m *machine) hold(t *rapid.T) {
 	id, scope, live := m.target(t)
 	if rapid.Bool().Draw(t, "release") {
-		got, err := m.Release(m.t.Context(), id, scope, me)
+		got, err := m.Release(m.t.Context(), id, scope, me())
 		if steered(t, got, err, live, count(live, func(j *modelJob) bool { return j.Held || j.HoldBelow })) {
 			for _, j := range live {
 				j.Held, j.HoldBelow = false, false
@@ -58,7 +58,7 @@ func (m *machine) hold(t *rapid.T) {
 		return
 	}
 	below := scope != store.ScopeJob
-	got, err := m.Hold(m.t.Context(), id, scope, me)
+	got, err := m.Hold(m.t.Context(), id, scope, me())
 	if steered(t, got, err, live, count(live, func(j *modelJob) bool { return !j.Held || below && !j.HoldBelow })) {
 		for _, j := range live {
 			j.Held, j.HoldBelow = true, j.HoldBelow || below
@@ -71,7 +71,7 @@ func (m *machine) runNow(t *rapid.T) {
 	want := func(j *modelJob) bool {
 		return j.State == tree.Scheduled || j.State == tree.Waiting && m.specs[j.ID].later
 	}
-	got, err := m.RunNow(m.t.Context(), id, scope, me)
+	got, err := m.RunNow(m.t.Context(), id, scope, me())
 	if steered(t, got, err, live, count(live, want)) {
 		for _, j := range live {
 			if want(j) {
@@ -87,7 +87,7 @@ func (m *machine) runNow(t *rapid.T) {
 func (m *machine) reprioritise(t *rapid.T) {
 	id, scope, live := m.target(t)
 	priority := rapid.IntRange(-1, 1).Draw(t, "priority")
-	got, err := m.SetPriority(m.t.Context(), id, scope, priority, me)
+	got, err := m.SetPriority(m.t.Context(), id, scope, priority, me())
 	if steered(t, got, err, live, count(live, func(j *modelJob) bool { return j.Priority != priority })) {
 		for _, j := range live {
 			j.Priority = priority
@@ -98,7 +98,7 @@ func (m *machine) reprioritise(t *rapid.T) {
 func (m *machine) cancelSome(t *rapid.T) {
 	id, scope, live := m.target(t)
 	j := m.jobs[id]
-	out, err := m.Cancel(m.t.Context(), id, scope, me)
+	out, err := m.Cancel(m.t.Context(), id, scope, me())
 	switch {
 	case len(live) == 0:
 		var gone *store.NotLiveError
@@ -122,7 +122,7 @@ func (m *machine) cancelSome(t *rapid.T) {
 			s.Closing = string(tree.Cancelled)
 		}
 	}
-	m.model.sweep(root)
+	m.sweep(root)
 	after := count(m.some(func(*modelJob) bool { return true }), func(j *modelJob) bool { return j.State.Live() })
 	require.Equal(t, before-after, out.Cancelled+out.DeadLettered)
 }
@@ -137,7 +137,7 @@ func (m *machine) sweepSome(t *rapid.T) {
 	root := rapid.SampledFrom(roots).Draw(t, "tree")
 	_, err = m.Sweep(m.t.Context(), root)
 	require.NoError(t, err)
-	m.model.sweep(root)
+	m.sweep(root)
 }
 
 // fanOutSome ends an attempt in children.

@@ -197,7 +197,7 @@ func (s *Store) settleLost(ctx context.Context, tx pgx.Tx, worker tree.WorkerID,
 		// What was asked to stop ends so, also if it was asked since its row was read.
 		{sql: s.stopSQL, args: stopArgs(worker, endings), rows: done.read},
 	}
-	if mark, any := s.markStep(endings); any {
+	if mark, marked := s.markStep(endings); marked {
 		steps = append(steps, mark)
 	}
 	for _, st := range steps {

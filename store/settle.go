@@ -248,7 +248,7 @@ func (s *Store) Settle(ctx context.Context, worker tree.WorkerID, endings []Endi
 	if len(stopped) > 0 {
 		steps = append(steps, step{sql: s.stopSQL, args: stopArgs(worker, stopped), rows: done.read})
 	}
-	if mark, any := s.markStep(endings); any {
+	if mark, marked := s.markStep(endings); marked {
 		steps = append(steps, mark)
 	}
 	if err := s.pipe(ctx, steps...); err != nil {

@@ -124,7 +124,7 @@ func (s *Store) steer(ctx context.Context, id tree.ID, scope Scope, by By, a act
 func (s *Store) wanted(ctx context.Context, id, root tree.ID, scope Scope, a act, priority *int) (rows []int64, seen int, err error) {
 	args := []any{int64(id), int64(root)}
 	if priority != nil {
-		args = append(args, int16(*priority)) //nolint:gosec // within its limits, as SetPriority has checked
+		args = append(args, int16(*priority))
 	}
 	err = s.pipe(ctx, step{sql: fixedPlan}, step{
 		sql: s.sql(`SELECT id, ` + a.want + ` FROM (` + scopeSQL[scope] + `) AS reached`), args: args,

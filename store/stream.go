@@ -96,7 +96,7 @@ func (s *Store) addChildren(ctx context.Context, tx pgx.Tx, parent tree.ID, plan
 	held := on.held
 	err = s.openParent(ctx, tx, `
 		UPDATE {s}.jobs SET pending = pending + $2::integer WHERE id = $1::bigint
-		RETURNING root_id, round, hold_below, state, sealed, coalesce(closing, '')`, &on, int32(rest.Roots)) //nolint:gosec // at most tree.MaxNodes
+		RETURNING root_id, round, hold_below, state, sealed, coalesce(closing, '')`, &on, int32(rest.Roots))
 	if err == nil && on.held != held {
 		err = errHoldChanged
 	}

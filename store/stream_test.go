@@ -183,7 +183,7 @@ func TestChildrenOfAHeldBranchAreHeldHoweverTheHoldAndTheyMeet(t *testing.T) {
 	k := newKit(t)
 	id := k.insert(open())[0]
 	hold := func() {
-		_, err := k.Hold(t.Context(), id, store.ScopeBranch, me)
+		_, err := k.Hold(t.Context(), id, store.ScopeBranch, me())
 		require.NoError(t, err)
 	}
 	release := k.lock(`UPDATE coppice.jobs SET priority = priority WHERE id = $1`, id)

@@ -225,5 +225,5 @@ func peak(bytes uint64) string {
 	if bytes == 0 {
 		return ""
 	}
-	return size(int64(bytes)) + " at most, of this process" //nolint:gosec // no machine has that much
+	return size(int64(bytes)) + " at most, of this process"
 }
