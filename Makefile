@@ -31,6 +31,10 @@ cover: ## run the tests and print the coverage of each package
 chaos: ## kill, freeze, cut off and starve workers and the server, for a few minutes
 	COPPICE_CHAOS=1 go test -count 1 -v -timeout 15m ./internal/chaos
 
+soak: ## walk the model for a million steps and race everything many times: about an hour
+	COPPICE_MODEL_STEPS=1000000 go test -count 1 -timeout 90m -run 'TestEveryStepIsTheModels' ./store
+	go test -race -count 10 -timeout 90m -p 1 -run 'Race|Racing|Pair|Groups|Limits|Many|Crowd|Model' ./store ./engine
+
 bench: ## run the benchmarks, with their memory
 	go test -run '^$$' -bench . -benchmem -timeout 30m -p 1 ./...
 
@@ -66,4 +70,4 @@ $(GOLANGCI):
 	mv $(TOOLS)/install/golangci-lint $@
 	rmdir $(TOOLS)/install
 
-.PHONY: help test test-short test-versions test-pgbouncer cover chaos bench readme-check build fmt vet lint clean
+.PHONY: help test test-short test-versions test-pgbouncer cover chaos soak bench readme-check build fmt vet lint clean

@@ -17,6 +17,7 @@ type modelJob struct {
 	HoldBelow bool
 	Closing   string
 	Priority  int
+	Sealed    bool
 	Seq       int64
 	Worker    tree.WorkerID // of a live job
 	Attempt   int
@@ -185,7 +186,7 @@ func (m *model) reach(id tree.ID, scope store.Scope) []*modelJob {
 // open makes a finalizer ready that has nothing left to wait for.
 func (m *model) open(p *modelJob) {
 	spec := m.specs[p.ID]
-	if p.State != tree.Waiting || p.Pending > 0 || p.Closing != "" || (p.Dead > spec.tolerate && spec.policy != tree.Proceed) {
+	if p.State != tree.Waiting || !p.Sealed || p.Pending > 0 || p.Closing != "" || (p.Dead > spec.tolerate && spec.policy != tree.Proceed) {
 		return
 	}
 	p.State = tree.Ready

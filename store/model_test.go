@@ -15,44 +15,62 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
+// modelSteps is about how many steps the model test takes: COPPICE_MODEL_STEPS, or as many as fit into the suite.
+func modelSteps() int {
+	if steps, err := strconv.Atoi(os.Getenv("COPPICE_MODEL_STEPS")); err == nil {
+		return steps
+	}
+	if testing.Short() {
+		return 3_000
+	}
+	return 21_000
+}
+
 // TestEveryStepIsTheModels takes random steps on the store and on the model, and compares all rows and checks all
-// invariants after each. COPPICE_MODEL_STEPS asks for about so many steps; by default it is some three thousand.
+// invariants after each.
 func TestEveryStepIsTheModels(t *testing.T) {
 	t.Parallel()
-	k := newKit(t)
-	const each = 3_000 // rapid's hundred checks of thirty steps
-	steps, err := strconv.Atoi(os.Getenv("COPPICE_MODEL_STEPS"))
-	if err != nil {
-		steps = each
-	}
-	for range max(1, steps/each) {
-		rapid.Check(t, func(rt *rapid.T) {
-			_, err := k.db.Pool.Exec(t.Context(), `TRUNCATE coppice.jobs, coppice.dead_jobs, coppice.history, coppice.results,
-				coppice.job_errors, coppice.workers, coppice.queues`)
-			require.NoError(rt, err)
-			m := &machine{kit: k, model: newModel()}
-			m.workers = []tree.WorkerID{k.worker(), k.worker()}
-			rt.Repeat(map[string]func(*rapid.T){
-				"":          m.compare,
-				"insert":    m.insertTrees,
-				"claim":     m.claimSome,
-				"claim all": m.claimSome,
-				"settle":    m.settleSome,
-				"settle 2":  m.settleSome, // twice as often as the rest
-				"again":     m.settleOld,
-				"time":      m.letTimePass,
-				"hold":      m.hold,
-				"cancel":    m.cancelSome,
-				"sweep":     m.sweepSome,
-				"fan out":   m.fanOutSome,
-				"run now":   m.runNow,
-				"priority":  m.reprioritise,
-				"pause":     m.pause,
-				"rescue":    m.rescueOne,
-				"explain":   m.explainSome,
-			})
+	const each, machines = 3_000, 2 // rapid's hundred checks of thirty steps
+	for n := range machines {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			k := newKit(t)
+			for range max(1, (modelSteps()/each+machines-1-n)/machines) {
+				rapid.Check(t, func(rt *rapid.T) { k.walk(rt) })
+			}
 		})
 	}
+}
+
+// walk takes some thirty steps from an empty database.
+func (k *kit) walk(t *rapid.T) {
+	_, err := k.db.Pool.Exec(k.t.Context(), `TRUNCATE coppice.jobs, coppice.dead_jobs, coppice.history, coppice.results,
+		coppice.job_errors, coppice.workers, coppice.queues, coppice.audit`)
+	require.NoError(t, err)
+	m := &machine{kit: k, model: newModel()}
+	m.workers = []tree.WorkerID{k.worker(), k.worker()}
+	t.Repeat(map[string]func(*rapid.T){
+		"":          m.compare,
+		"insert":    m.insertTrees,
+		"claim":     m.claimSome,
+		"claim all": m.claimSome,
+		"settle":    m.settleSome,
+		"settle 2":  m.settleSome, // twice as often as the rest
+		"again":     m.settleOld,
+		"time":      m.letTimePass,
+		"hold":      m.hold,
+		"cancel":    m.cancelSome,
+		"sweep":     m.sweepSome,
+		"fan out":   m.fanOutSome,
+		"add":       m.addSome,
+		"seal":      m.sealSome,
+		"give up":   m.giveUpSome,
+		"run now":   m.runNow,
+		"priority":  m.reprioritise,
+		"pause":     m.pause,
+		"rescue":    m.rescueOne,
+		"explain":   m.explainSome,
+	})
 }
 
 // machine takes each step on both sides.
@@ -82,7 +100,7 @@ func (m *machine) draw(t *rapid.T, depth int, specs *[]*modelSpec, jobs *[]*mode
 	if spec.later {
 		options = append(options, tree.Delay(time.Hour))
 	}
-	n, job := tree.New(task{}, options...), &modelJob{State: tree.Ready, Priority: priority}
+	n, job := tree.New(task{}, options...), &modelJob{State: tree.Ready, Priority: priority, Sealed: true}
 	if spec.later {
 		job.State = tree.Scheduled
 	}
@@ -90,9 +108,12 @@ func (m *machine) draw(t *rapid.T, depth int, specs *[]*modelSpec, jobs *[]*mode
 	*specs, *jobs, *parents = append(*specs, spec), append(*jobs, job), append(*parents, parent)
 	if depth > 0 && rapid.Bool().Draw(t, "finalizes") {
 		kids := rapid.IntRange(0, 3).Draw(t, "kids")
-		job.Round, job.Pending = 1, kids
+		job.Round, job.Pending, job.Sealed = 1, kids, rapid.IntRange(0, 3).Draw(t, "open") > 0
+		if !job.Sealed {
+			n = tree.New(task{}, append(options, tree.Open(time.Hour))...)
+		}
 		n.Add()
-		if kids > 0 {
+		if kids > 0 || !job.Sealed {
 			job.State = tree.Waiting
 		}
 		for range kids {
@@ -287,7 +308,7 @@ func (m *machine) rescueOne(t *rapid.T) {
 
 // compare holds every row against the model, and checks the invariants.
 func (m *machine) compare(t *rapid.T) {
-	const columns = `j.id, coalesce(j.parent_id, 0), j.state, j.held, j.hold_below, coalesce(j.closing, ''), j.priority, j.claim_seq, %s, j.attempt, j.snoozes, j.lost, j.round,
+	const columns = `j.id, coalesce(j.parent_id, 0), j.state, j.held, j.hold_below, coalesce(j.closing, ''), j.priority, j.sealed, j.claim_seq, %s, j.attempt, j.snoozes, j.lost, j.round,
 		j.pending, j.completed, j.dead, j.cancelled, (SELECT count(*) FROM coppice.results r WHERE r.parent_id = j.id)`
 	rows, err := m.db.Pool.Query(m.t.Context(), `
 		SELECT `+fmt.Sprintf(columns, "coalesce(j.worker_id, 0)")+` FROM coppice.jobs j
