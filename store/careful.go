@@ -168,7 +168,7 @@ UPDATE {s}.jobs j
 SET state = 'running', worker_id = $4::bigint, claim_seq = j.claim_seq + 1, attempt = j.attempt + 1, started_at = now()
 FROM picked
 WHERE j.id = picked.id
-RETURNING ` + claimedColumns
+RETURNING ` + claimedColumns + `, coalesce(j.group_key, ''), coalesce(j.limit_key, '')`
 
 // leftSQL is when the next token comes for a job of the queue that was parked for want of one (limits_retry), and whether there
 // are jobs left to look at (jobs_keyed, marks_pkey).
@@ -233,7 +233,7 @@ func (s *Store) admit(ctx context.Context, r ClaimRequest, limit int, got *Claim
 			args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds, int64(r.WorkerID), int64(limit), int32(lookMost)},
 			rows: func(rows pgx.Rows) error {
 				jobs = nil
-				return scanClaims(rows, r.Queue, &jobs)
+				return scanClaims(rows, r.Queue, true, &jobs)
 			},
 		},
 		step{sql: s.sql(leftSQL), args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds}, rows: func(rows pgx.Rows) error {

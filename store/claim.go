@@ -127,8 +127,7 @@ const claimedColumns = `j.id, j.claim_seq, j.root_id, coalesce(j.parent_id, 0), 
 	j.round, j.timeout_ms,
 	(extract(epoch FROM coalesce(j.age_from, j.created_at) - now()) * 1000)::bigint + j.max_age_ms,
 	j.backoff_base_ms, j.backoff_cap_ms, j.backoff_factor, j.backoff_jitter, j.keep_ms,
-	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at, j.checkpoint,
-	coalesce(j.group_key, ''), coalesce(j.limit_key, '')`
+	j.completed, j.dead, j.cancelled, j.removed, j.created_at, j.priority, j.run_at, j.checkpoint`
 
 // promoteSQL makes due jobs ready, by jobs_scheduled, skipping what others have locked.
 const promoteSQL = `
@@ -195,7 +194,7 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 		},
 		rows: func(rows pgx.Rows) error {
 			got.Jobs = got.Jobs[:0]
-			return scanClaims(rows, r.Queue, &got.Jobs)
+			return scanClaims(rows, r.Queue, false, &got.Jobs)
 		},
 	})
 	if r.Promote {
@@ -220,16 +219,25 @@ func (s *Store) Claim(ctx context.Context, r ClaimRequest) (*Claimed, error) {
 	return got, nil
 }
 
-func scanClaims(rows pgx.Rows, queue string, into *[]Claim) error {
+// scanClaims reads what a claim answers; that of a careful one has the jobs' keys besides.
+func scanClaims(rows pgx.Rows, queue string, keyed bool, into *[]Claim) error {
 	for rows.Next() {
 		var (
 			c                                           Claim
 			timeout, age, backoffBase, backoffCap, keep *int64
 			factor, jitter                              *float32
 		)
-		err := rows.Scan(&c.ID, &c.Seq, &c.RootID, &c.ParentID, &c.Kind, &c.Args, &c.Tags, &c.Meta, &c.Attempt,
+		fields := [...]any{
+			&c.ID, &c.Seq, &c.RootID, &c.ParentID, &c.Kind, &c.Args, &c.Tags, &c.Meta, &c.Attempt,
 			&c.MaxAttempts, &c.Round, &timeout, &age, &backoffBase, &backoffCap, &factor, &jitter, &keep,
-			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt, &c.Checkpoint, &c.Keys.Group, &c.Keys.Limit)
+			&c.Completed, &c.Dead, &c.Cancelled, &c.Removed, &c.CreatedAt, &c.Position.Priority, &c.Position.RunAt, &c.Checkpoint,
+			&c.Keys.Group, &c.Keys.Limit,
+		}
+		columns := len(fields)
+		if !keyed {
+			columns -= 2
+		}
+		err := rows.Scan(fields[:columns]...)
 		if err != nil {
 			return err
 		}

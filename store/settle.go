@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"github.com/coppicehq/coppice/tree"
 )
@@ -123,10 +124,17 @@ moved AS (
 	WHERE p.id = m.parent_id
 )`
 
-// whatHappened answers what was settled, the queues in which finalizers became ready, and the trees that want a sweep.
-const whatHappened = `
-SELECT id, claim_seq, NULL::text, NULL::bigint, awaited FROM gone
-UNION ALL SELECT NULL, NULL, queue, closing, NULL FROM live_parents WHERE queue IS NOT NULL OR closing IS NOT NULL`
+// whatEnded answers what was settled, as (id, claim_seq, NULL), and whose end somebody waits for, as (-1, id, NULL): few
+// columns, for there is a row of them for every job.
+const whatEnded = `
+SELECT id, claim_seq, NULL::text FROM gone
+UNION ALL SELECT -1, id, NULL FROM gone WHERE awaited`
+
+// whatHappened adds the queues in which finalizers became ready, as (NULL, NULL, queue), and the trees that want a sweep, as
+// (0, root, NULL).
+const whatHappened = whatEnded + `
+UNION ALL SELECT NULL, NULL, queue FROM live_parents WHERE queue IS NOT NULL
+UNION ALL SELECT 0, closing, NULL FROM live_parents WHERE closing IS NOT NULL`
 
 // takeOut removes the rows whose fence still holds, by jobs_pkey, driven by the batch in ascending id. The
 // worker is compared in a way that no index serves, so that the running jobs' index is no temptation.
@@ -147,8 +155,7 @@ const completeBatch = `b AS (
 )`
 
 // completeSQL settles jobs that stand alone: it touches no other job.
-const completeSQL = `WITH ` + completeBatch + `
-SELECT id, claim_seq, NULL::text, NULL::bigint, awaited FROM gone`
+const completeSQL = `WITH ` + completeBatch + whatEnded
 
 // completeTreeSQL settles members of trees too: results go to the parent, a finalizer's own children's
 // results go away with it, and parents move on.
@@ -194,7 +201,7 @@ const rescheduleSQL = `WITH b AS (
 	SELECT id, root_id, $3::bigint, attempt, round, new_outcome, new_error, new_stack
 	FROM back WHERE new_outcome IS NOT NULL
 )
-SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END, NULL::bigint, NULL::boolean FROM back`
+SELECT id, claim_seq, CASE WHEN state = 'ready' THEN queue END FROM back`
 
 // Settle ends attempts of one worker (docs/internals.md, Settle): one transaction, one round trip, however
 // many there are (at most a few thousand are sensible). Locks: the batch's members of trees and their
@@ -328,23 +335,22 @@ func (r settleReader) begin(rows pgx.Rows) error {
 
 func (r settleReader) read(rows pgx.Rows) error {
 	for rows.Next() {
-		var id, seq, closing *int64
+		var id, n pgtype.Int8 // no pointers: there is a row for every job
 		var queue *string
-		var awaited *bool
-		if err := rows.Scan(&id, &seq, &queue, &closing, &awaited); err != nil {
+		if err := rows.Scan(&id, &n, &queue); err != nil {
 			return err
 		}
-		if id != nil {
-			r.found[Fence{ID: tree.ID(*id), Seq: *seq}] = struct{}{}
-			if awaited != nil && *awaited {
-				r.ended[tree.ID(*id)] = struct{}{}
-			}
+		switch {
+		case !id.Valid:
+		case id.Int64 > 0:
+			r.found[Fence{ID: tree.ID(id.Int64), Seq: n.Int64}] = struct{}{}
+		case id.Int64 == 0:
+			r.closing[tree.ID(n.Int64)] = struct{}{}
+		default:
+			r.ended[tree.ID(n.Int64)] = struct{}{}
 		}
 		if queue != nil {
 			r.woken[*queue] = struct{}{}
-		}
-		if closing != nil {
-			r.closing[tree.ID(*closing)] = struct{}{}
 		}
 	}
 	return rows.Err()
