@@ -60,7 +60,7 @@ func (m *machine) sealSome(t *rapid.T) {
 	switch {
 	case j.open():
 		j.Sealed = true
-		m.model.open(j)
+		m.open(j)
 		require.NoError(t, err)
 	case j.State.Live() && j.Sealed:
 		require.NoError(t, err)
