@@ -4,16 +4,22 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
 )
 
+// A transaction of a stream has at most so many children, and goes as soon as it has so many jobs or bytes of args, or its
+// first child has waited for so long when another comes: one more than this bounds what a stream has in memory.
 const (
-	// maxStreamChunk bounds the children of one transaction of a stream.
 	maxStreamChunk = 2_000
-	// streamBytes is how many bytes of args such a transaction aims at.
-	streamBytes = 4 << 20
+	streamNodes    = 10_000
+	streamBytes    = 4 << 20
+	streamWait     = time.Second
+
+	// firstStreamChunk is how many children the first has: they are to run soon.
+	firstStreamChunk = 100
 )
 
 // NotOpenError refuses to add children to a job, or to seal it.
@@ -43,18 +49,23 @@ func (e *StreamError) Error() string {
 func (e *StreamError) Unwrap() error { return e.Err }
 
 // Stream inserts a parent that is open to more children, adds the children that the iterator yields, however many, and
-// seals it. They go in chunks of at most 2,000, each in a transaction of its own, and run while others are still
-// coming; the parent runs when the last of all has settled. Memory does not grow with the length of the stream.
+// seals it. They go in chunks of at most 2,000 children, which end early at 10,000 jobs, at 4 MiB of args, and when a child
+// comes a second after the chunk's first: each in a transaction of its own, so that they run while others are still
+// coming. The parent runs when the last of all has settled. Memory does not grow with the length of the stream.
 //
 // An error that the iterator yields ends the stream, as does the context's end. Errors: [*StreamError] once the parent is
 // there; before, those of Insert.
 func (c *Client) Stream(ctx context.Context, parent *tree.Node, children iter.Seq2[*tree.Node, error]) (Streamed, error) {
+	if parent != nil {
+		parent = parent.With(func(s *tree.Spec) {
+			if s.SealBy == 0 {
+				s.SealBy = tree.DefaultSealBy
+			}
+		})
+	}
 	plan, err := tree.NewPlan(parent)
 	if err != nil {
 		return Streamed{}, err
-	}
-	if root := &plan.Specs[0]; root.SealBy == 0 {
-		root.SealBy, root.Finalizes = tree.DefaultSealBy, true
 	}
 	rows, err := c.store.Insert(ctx, plan)
 	if err != nil {
@@ -69,33 +80,36 @@ func (c *Client) Stream(ctx context.Context, parent *tree.Node, children iter.Se
 
 // ContinueStream adds children to an open job and seals it, like [Client.Stream]. Children with keys (tree.Key) that the job
 // has, or had, are not made again: a stream that stopped half-way may be begun anew from its start. Without keys
-// it must go on where it stopped.
+// it must go on where it stopped; whether the last chunk was made is unknown if what stopped it was a broken connection.
 func (c *Client) ContinueStream(ctx context.Context, parent tree.ID, children iter.Seq2[*tree.Node, error]) (Streamed, error) {
 	out := Streamed{ID: parent}
-	size := 100
-	var batch []*tree.Node
+	var chunk tree.Gather
+	var since time.Time // when the chunk's first child came
+	limit := firstStreamChunk
 	add := func() error {
-		bytes, err := c.addChunk(ctx, &out, batch)
-		if err == nil {
-			size = min(max(1, len(batch)*streamBytes/max(bytes, 1)), 4*size, maxStreamChunk)
-		}
-		batch = batch[:0]
+		err := c.addChunk(ctx, &out, &chunk)
+		limit = min(4*limit, maxStreamChunk)
 		return err
 	}
 	for child, err := range children {
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err == nil {
+			err = chunk.Add(child)
+		}
+		if chunk.Children() == 1 {
+			since = time.Now()
+		}
+		if err == nil && (chunk.Children() >= limit || chunk.Nodes() >= streamNodes || chunk.ArgsBytes() >= streamBytes ||
+			time.Since(since) >= streamWait) {
+			err = add()
+		}
 		if err != nil {
 			return out, &StreamError{out, err}
 		}
-		if batch = append(batch, child); len(batch) >= size {
-			if err := add(); err != nil {
-				return out, &StreamError{out, err}
-			}
-		}
-		if ctx.Err() != nil {
-			return out, &StreamError{out, context.Cause(ctx)}
-		}
 	}
-	if len(batch) > 0 {
+	if chunk.Children() > 0 {
 		if err := add(); err != nil {
 			return out, &StreamError{out, err}
 		}
@@ -106,29 +120,34 @@ func (c *Client) ContinueStream(ctx context.Context, parent tree.ID, children it
 	return out, nil
 }
 
-func (c *Client) addChunk(ctx context.Context, out *Streamed, batch []*tree.Node) (bytes int, err error) {
-	plan, err := tree.NewFanOut(batch...)
+// addChunk adds what was gathered, and leaves the gather empty.
+func (c *Client) addChunk(ctx context.Context, out *Streamed, chunk *tree.Gather) error {
+	plan, err := chunk.Take()
 	if err != nil {
-		return 0, err
+		return err
 	}
-	for i := range plan.Specs {
-		bytes += len(plan.Specs[i].Args)
-	}
+	return c.addPlan(ctx, out, plan)
+}
+
+func (c *Client) addPlan(ctx context.Context, out *Streamed, plan *tree.Plan) error {
 	added, err := c.store.AddChildren(ctx, out.ID, plan)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	out.Made += added.Made
 	out.Found += added.Found
 	c.wakeAll(added.Woken)
-	return bytes, nil
+	return nil
 }
 
 // AddChildren puts children, and what is below them, under a job that was inserted with tree.Open and is not sealed
 // ([store.Store.AddChildren]), in one transaction.
 func (c *Client) AddChildren(ctx context.Context, parent tree.ID, children ...*tree.Node) (Streamed, error) {
 	out := Streamed{ID: parent}
-	_, err := c.addChunk(ctx, &out, children)
+	plan, err := tree.NewFanOut(children...)
+	if err == nil {
+		err = c.addPlan(ctx, &out, plan)
+	}
 	return out, err
 }
 

@@ -147,6 +147,9 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".dead_jobs (
   CONSTRAINT dead_jobs_state CHECK (state = 'dead' AND dedup_key IS NULL)
 );
 CREATE INDEX dead_jobs_tree ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (root_id, parent_id, id);
+-- Is a child of this key dead?
+CREATE INDEX dead_jobs_child ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (parent_id, child_key)
+  WHERE child_key IS NOT NULL;
 -- The list of trees whose root is dead.
 CREATE INDEX dead_jobs_roots ON "${COPPICE_SCHEMA:-coppice}".dead_jobs (id)
   WHERE parent_id IS NULL AND round > 0;
@@ -167,6 +170,9 @@ CREATE TABLE "${COPPICE_SCHEMA:-coppice}".results (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 20000,
   autovacuum_vacuum_cost_delay = 0
 );
+-- Has a child of this key ended?
+CREATE INDEX results_child ON "${COPPICE_SCHEMA:-coppice}".results (parent_id, child_key)
+  WHERE child_key IS NOT NULL;
 
 -- Completed and cancelled jobs: append-only, partitioned by day (UTC), purged by dropping partitions.
 -- The default partition catches what no day's partition takes, so that a settle can never fail for

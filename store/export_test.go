@@ -6,6 +6,6 @@ func StatementName(s *Store, sql string) string {
 		s.claimSQL: "claim", s.carefulSQL: "careful", s.unparkSQL: "unpark", s.admitSQL: "admit", s.sql(leftSQL): "left", s.markSQL: "mark", s.promoteSQL: "promote", s.nextDueSQL: "next due", s.lockSQL: "lock",
 		s.lockDeadSQL: "lock dead", s.completeSQL: "complete", s.completeTreeSQL: "complete in trees", s.deadLetterSQL: "dead letter",
 		s.rescheduleSQL: "reschedule", s.insertOnceSQL: "insert at once", s.sql(resultsSQL): "results",
-		s.sql(deadChildrenSQL): "dead children",
+		s.sql(deadChildrenSQL): "dead children", s.sql(childrenThereSQL): "children there",
 	}[sql]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -133,44 +132,48 @@ func (s *Store) insertGraft(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on 
 	return plan, err
 }
 
-// childrenThere finds the children of the plan, by place, whose keys children of the parent have already: live ones
-// (jobs_child), ones that ended, which are remembered in results (results_pkey), or dead letters (dead_jobs_tree). The
-// parent is locked, so that no child can go from one to another meanwhile. may: it may have had children.
+// childrenThereSQL looks for children of a job by their keys, driven by the keys: live ones (jobs_child), ones that ended,
+// which are remembered in results (results_child), and dead letters (dead_jobs_child). A job that has a million of either
+// costs a look for each key and index. It locks nothing.
+const childrenThereSQL = `
+SELECT u.n::integer, coalesce(d.id, 0)
+FROM unnest($2::text[]) WITH ORDINALITY AS u(key, n)
+LEFT JOIN LATERAL (SELECT true AS yes FROM {s}.jobs c WHERE c.parent_id = $1::bigint AND c.child_key = u.key LIMIT 1) l ON true
+LEFT JOIN LATERAL (SELECT true AS yes FROM {s}.results c WHERE c.parent_id = $1::bigint AND c.child_key = u.key LIMIT 1) e ON true
+LEFT JOIN LATERAL (SELECT c.id FROM {s}.dead_jobs c WHERE c.parent_id = $1::bigint AND c.child_key = u.key LIMIT 1) d ON true
+WHERE l.yes OR e.yes OR d.id IS NOT NULL`
+
+// childrenThere finds the children of the plan, by place, whose keys children of the parent have already. The parent is
+// locked, so that no child can go from one table to another meanwhile. may: it may have had children.
 func (s *Store) childrenThere(ctx context.Context, tx pgx.Tx, on graft, plan *tree.Plan, may bool) ([]int, error) {
-	at := map[string]int{}
+	var at []int
 	var keys []string
 	for i := range plan.Specs {
 		if spec := &plan.Specs[i]; spec.Parent < 0 && spec.ChildKey != "" {
-			at[spec.ChildKey] = i
+			at = append(at, i)
 			keys = append(keys, spec.ChildKey)
 		}
 	}
 	if len(keys) == 0 || !may {
 		return nil, nil
 	}
-	rows, err := tx.Query(ctx, s.sql(`
-		SELECT child_key, 0 FROM {s}.results WHERE parent_id = $1::bigint AND child_key = ANY ($3::text[])
-		UNION ALL
-		SELECT child_key, 0 FROM {s}.jobs WHERE parent_id = $1::bigint AND child_key = ANY ($3::text[])
-		UNION ALL
-		SELECT child_key, id FROM {s}.dead_jobs
-		WHERE root_id = $2::bigint AND parent_id = $1::bigint AND child_key = ANY ($3::text[])`),
-		on.parent, on.root, keys)
+	if _, err := tx.Exec(ctx, fixedPlan); err != nil {
+		return nil, err
+	}
+	rows, err := tx.Query(ctx, s.sql(childrenThereSQL), on.parent, keys)
 	if err != nil {
 		return nil, err
 	}
-	there := map[int]struct{}{}
-	var key string
+	var there []int
+	var n int
 	var dead int64
-	_, err = pgx.ForEachRow(rows, []any{&key, &dead}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&n, &dead}, func() error {
 		if dead != 0 {
-			return &DeadChildError{Key: key, ID: tree.ID(dead)}
+			return &DeadChildError{Key: keys[n-1], ID: tree.ID(dead)}
 		}
-		there[at[key]] = struct{}{}
+		there = append(there, at[n-1])
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return slices.Sorted(maps.Keys(there)), nil
+	slices.Sort(there)
+	return there, err
 }

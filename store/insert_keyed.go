@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/coppicehq/coppice/tree"
@@ -108,6 +109,10 @@ func (s *Store) insertSkipping(ctx context.Context, tx Tx, plan *tree.Plan, on *
 }
 
 func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan, on *graft) ([]Inserted, error) {
+	locked, err := s.lockReplaced(ctx, tx, plan)
+	if err != nil {
+		return nil, err
+	}
 	ids, err := s.draw(ctx, tx, len(plan.Specs))
 	if err != nil {
 		return nil, err
@@ -155,7 +160,11 @@ func (s *Store) insertKeyedOnce(ctx context.Context, tx Tx, plan *tree.Plan, on 
 	if len(skip.places) > 0 {
 		return nil, skip
 	}
-	return out, s.replace(ctx, tx, plan, replace, ids, out)
+	if len(replace) == 0 {
+		return out, nil
+	}
+	maps.Copy(made, locked)
+	return out, s.replace(ctx, tx, plan, replace, ids, made, out)
 }
 
 // byKey lists the places of a plan's specs in the order in which their keys are to be taken, across all

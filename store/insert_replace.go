@@ -8,15 +8,37 @@ import (
 	"github.com/coppicehq/coppice/tree"
 )
 
-// replaceSQL puts specs in the place of live jobs that hold their keys, by jobs_pkey in ascending id: those that neither run nor
-// are, or were, parents, and that are not being closed. They begin anew, and what they were in a group or a limit is
-// marked. The parameters are those of insertText; ids are the holders'.
+// replaceable says which live jobs may be replaced: those that neither run nor are, or were, parents, and that are not being
+// closed.
+const replaceable = `state IN ('ready', 'scheduled') AND round = 0 AND closing IS NULL`
+
+// lockReplacedSQL finds the jobs that hold some keys and may be replaced (jobs_dedup), and locks them by jobs_pkey in
+// ascending id. It comes before the insert takes any key: rows of jobs are locked first, as a fan-out does that takes keys for
+// the children of such a job. Others are left alone, so that nobody's settle waits for a caller's transaction.
+const lockReplacedSQL = `
+SELECT l.id FROM (SELECT id FROM {s}.jobs WHERE dedup_key = ANY ($1::text[]) AND ` + replaceable + ` ORDER BY id) u
+CROSS JOIN LATERAL (SELECT id FROM {s}.jobs j WHERE j.id = u.id AND ` + replaceable + ` FOR UPDATE) l`
+
+// lockReplaced locks what the plan may replace, and answers the ids.
+func (s *Store) lockReplaced(ctx context.Context, tx Tx, plan *tree.Plan) (map[int64]struct{}, error) {
+	var keys []string
+	for i := range plan.Specs {
+		if plan.Specs[i].OnDuplicate == tree.Replace && plan.Specs[i].DedupKey != "" {
+			keys = append(keys, plan.Specs[i].DedupKey)
+		}
+	}
+	locked := map[int64]struct{}{}
+	if len(keys) == 0 {
+		return locked, nil
+	}
+	return locked, tx.query(ctx, s.sql(lockReplacedSQL), []any{keys}, readSet(locked))
+}
+
+// replaceSQL puts specs in the place of live jobs that hold their keys, which are locked, by jobs_pkey. They begin anew, and
+// what they were in a group or a limit is marked. The parameters are those of insertText; ids are the holders'.
 const replaceSQL = `WITH held AS MATERIALIZED (
 	SELECT j.id, j.queue, j.group_key, j.limit_key
-	FROM unnest($23::bigint[], $16::text[]) AS u(id, dedup_key)
-	CROSS JOIN LATERAL (
-		SELECT * FROM {s}.jobs j WHERE j.id = u.id AND j.dedup_key = u.dedup_key FOR UPDATE) j
-	WHERE j.state IN ('ready', 'scheduled') AND j.round = 0 AND j.closing IS NULL
+	FROM unnest($23::bigint[]) AS u(id) CROSS JOIN LATERAL (SELECT * FROM {s}.jobs j WHERE j.id = u.id LIMIT 1) j
 ), replaced AS (
 	UPDATE {s}.jobs j SET
 		state = CASE WHEN coalesce(n.delay_ms, 0) > 0 OR n.due_at > now() THEN 'scheduled' ELSE 'ready' END,
@@ -46,34 +68,50 @@ const replaceSQL = `WITH held AS MATERIALIZED (
 )
 SELECT id FROM replaced`
 
-// replace lets the specs at these places take the place of the jobs that hold their keys, whose ids are in ids. A holder that has
-// ended meanwhile frees its key, and all is tried again.
-func (s *Store) replace(ctx context.Context, tx Tx, plan *tree.Plan, at []int, ids []int64, out []Inserted) error {
-	if len(at) == 0 {
-		return nil
-	}
+// keptSQL counts the live jobs that hold some keys, and those of them that may be replaced. By jobs_dedup, without locks.
+const keptSQL = `
+SELECT count(*), count(*) FILTER (WHERE ` + replaceable + `) FROM {s}.jobs WHERE dedup_key = ANY ($1::text[])`
+
+// replace lets the specs at these places take the place of the jobs that hold their keys, whose ids are in ids, as far as ours
+// has them: they are locked, or the insert made them itself. All is tried again if a holder has ended meanwhile, which
+// frees its key, or came, or may be replaced by now, and was not locked in its turn.
+func (s *Store) replace(ctx context.Context, tx Tx, plan *tree.Plan, at []int, ids []int64, ours map[int64]struct{}, out []Inserted) error {
 	// Of two specs with one key the later counts, as if they had come one after the other.
 	last := make(map[int64]int, len(at))
 	for _, i := range at {
 		last[ids[i]] = i
 	}
-	at = slices.DeleteFunc(slices.Clone(at), func(i int) bool { return last[ids[i]] != i })
+	var kept []string
+	at = slices.DeleteFunc(slices.Clone(at), func(i int) bool {
+		_, mine := ours[ids[i]]
+		if last[ids[i]] == i && !mine {
+			kept = append(kept, plan.Specs[i].DedupKey)
+		}
+		return last[ids[i]] != i || !mine
+	})
 	slices.SortFunc(at, func(a, b int) int { return cmp.Compare(ids[a], ids[b]) })
-	done := map[int64]struct{}{}
-	if err := tx.query(ctx, s.sql(replaceSQL), specArgs(plan, at, ids, nil), readSet(done)); err != nil {
-		return err
-	}
-	var left []string
-	for _, i := range at {
-		if _, out[i].Replaced = done[ids[i]]; !out[i].Replaced {
-			left = append(left, plan.Specs[i].DedupKey)
+	if len(at) > 0 {
+		done := map[int64]struct{}{}
+		if err := tx.query(ctx, s.sql(replaceSQL), specArgs(plan, at, ids, nil), readSet(done)); err != nil {
+			return err
+		}
+		for _, i := range at {
+			_, out[i].Replaced = done[ids[i]]
 		}
 	}
-	if len(left) == 0 {
+	if len(kept) == 0 {
 		return nil
 	}
-	holders, err := s.holders(ctx, tx, left)
-	if err == nil && len(holders) < len(left) {
+	var there, may int
+	err := tx.query(ctx, s.sql(keptSQL), []any{kept}, func(rows scanner) error {
+		for rows.Next() {
+			if err := rows.Scan(&there, &may); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	if err == nil && (there < len(kept) || may > 0) {
 		err = errKeyFreed
 	}
 	return err

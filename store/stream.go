@@ -59,6 +59,9 @@ func (s *Store) AddChildren(ctx context.Context, parent tree.ID, plan *tree.Plan
 		if err == nil {
 			return out, nil
 		}
+		if errors.Is(err, errGone) { // looked up behind the transaction, which has its connection to itself
+			err = s.notOpen(ctx, parent)
+		}
 		if try >= keyTries || !errors.Is(err, errKeyFreed) && !errors.Is(err, errHoldChanged) {
 			return nil, fmt.Errorf("add children to job %d: %w", parent, err)
 		}
@@ -70,6 +73,9 @@ func (s *Store) AddChildren(ctx context.Context, parent tree.ID, plan *tree.Plan
 
 // errHoldChanged says that the parent's branch was held or released while its children were on their way.
 var errHoldChanged = errors.New("the parent's hold changed; add the children again")
+
+// errGone says that the parent is not live.
+var errGone = errors.New("the parent is not live")
 
 func (s *Store) addChildren(ctx context.Context, tx pgx.Tx, parent tree.ID, plan *tree.Plan) (*Added, error) {
 	lock := ""
@@ -106,7 +112,7 @@ func (s *Store) addChildren(ctx context.Context, tx pgx.Tx, parent tree.ID, plan
 	return &Added{Made: rest.Roots, Found: len(there), Woken: rest.Queues()}, nil
 }
 
-// openParent reads what the children need to know of their parent, and refuses one that takes none.
+// openParent reads what the children need to know of their parent, and refuses one that takes none, or is gone (errGone).
 func (s *Store) openParent(ctx context.Context, tx pgx.Tx, sql string, on *graft, more ...any) error {
 	var state tree.State
 	var sealed bool
@@ -114,7 +120,7 @@ func (s *Store) openParent(ctx context.Context, tx pgx.Tx, sql string, on *graft
 	err := tx.QueryRow(ctx, s.sql(sql), append([]any{on.parent}, more...)...).Scan(&on.root, &on.round, &on.held, &state, &sealed, &closing)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return s.notOpen(ctx, tree.ID(on.parent))
+		return errGone
 	case err != nil:
 		return err
 	case state != tree.Waiting || sealed || closing != "":

@@ -1,5 +1,7 @@
 package tree
 
+import "slices"
+
 // Args is what a job works on: any type that encodes as JSON and names its kind. Kind must work on the
 // zero value, return the same word for every value, and stay the same for as long as jobs of the
 // kind exist; engine registrations accept aliases for a kind that was renamed.
@@ -32,4 +34,11 @@ func (n *Node) Add(children ...*Node) *Node {
 	n.finalizes = true
 	n.children = append(n.children, children...)
 	return n
+}
+
+// With returns a copy of the node, over the same children, with more options after its own.
+func (n *Node) With(options ...Option) *Node {
+	more := *n
+	more.options = append(slices.Clip(n.options), options...)
+	return &more
 }

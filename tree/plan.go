@@ -32,16 +32,28 @@ func NewFanOut(children ...*Node) (*Plan, error) {
 
 // fill plans at most so many nodes.
 func (p *Plan) fill(most int, nodes []*Node) (*Plan, error) {
+	if err := p.walk(most, 0, nodes); err != nil {
+		return nil, err
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// walk adds at most so many nodes to the plan; first is the place of the first among the roots.
+func (p *Plan) walk(most, first int, nodes []*Node) error {
 	type frame struct {
 		node            *Node
 		parent, ordinal int
 		depth           int
 	}
 	// A stack instead of recursion: the depth of a tree is the caller's to choose, our stack is not.
-	stack := make([]frame, 0, len(nodes)+64)
+	stack := make([]frame, 0, len(nodes)+8)
 	for i := len(nodes) - 1; i >= 0; i-- {
-		stack = append(stack, frame{node: nodes[i], parent: -1, ordinal: i})
+		stack = append(stack, frame{node: nodes[i], parent: -1, ordinal: first + i})
 	}
+	before := len(p.Specs)
 	seen := make(map[*Node]struct{}, len(nodes))
 	for len(stack) > 0 {
 		f := stack[len(stack)-1]
@@ -53,36 +65,38 @@ func (p *Plan) fill(most int, nodes []*Node) (*Plan, error) {
 			s.Root = p.Specs[f.parent].Root
 		}
 		if f.node == nil {
-			return nil, p.invalid(i, "node", "is nil; make nodes with tree.New")
+			return p.invalid(i, "node", "is nil; make nodes with tree.New")
 		}
 		if _, again := seen[f.node]; again {
-			return nil, p.invalid(i, "node", "stands in the forest twice; every node needs a tree.New of its own")
+			return p.invalid(i, "node", "stands in the forest twice; every node needs a tree.New of its own")
 		}
 		seen[f.node] = struct{}{}
 		switch {
-		case i >= most:
-			return nil, p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", most))
+		case i-before >= most:
+			return p.invalid(i, "node", fmt.Sprintf("is one more than the %d jobs that one insert takes", most))
 		case f.depth >= MaxDepth:
-			return nil, p.invalid(i, "node", fmt.Sprintf("is deeper than the %d levels that one insert takes", MaxDepth))
+			return p.invalid(i, "node", fmt.Sprintf("is deeper than the %d levels that one insert takes", MaxDepth))
 		}
 		if err := f.node.fill(s); err != nil {
 			var fe fieldError
 			if errors.As(err, &fe) {
-				return nil, p.invalid(i, fe.field, fe.problem)
+				return p.invalid(i, fe.field, fe.problem)
 			}
-			return nil, err
+			return err
 		}
 		for c := len(f.node.children) - 1; c >= 0; c-- {
 			stack = append(stack, frame{node: f.node.children[c], parent: i, ordinal: c, depth: f.depth + 1})
 		}
 	}
+	return nil
+}
+
+// check looks at what nodes share.
+func (p *Plan) check() error {
 	if err := p.checkKeys(); err != nil {
-		return nil, err
+		return err
 	}
-	if err := p.checkDedupKeys(); err != nil {
-		return nil, err
-	}
-	return p, nil
+	return p.checkDedupKeys()
 }
 
 // checkKeys refuses two siblings of one key.
