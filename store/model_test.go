@@ -319,7 +319,11 @@ func (m *machine) compare(t *rapid.T) {
 	require.NoError(t, err)
 	require.Len(t, got, len(m.jobs))
 	for _, row := range got {
-		require.Equal(t, *m.jobs[row.ID], row)
+		want := *m.jobs[row.ID]
+		if !want.State.Live() { // what it was marked with depends on when a sweep came by; what it became is its state
+			want.Closing, row.Closing = "", ""
+		}
+		require.Equal(t, want, row)
 	}
 	report, err := m.Check(m.t.Context(), store.CheckOptions{History: true})
 	require.NoError(t, err)
