@@ -92,7 +92,7 @@ CREATE INDEX jobs_ready ON "${COPPICE_SCHEMA:-coppice}".jobs (queue, priority, r
   WHERE state = 'ready' AND NOT held AND group_key IS NULL AND limit_key IS NULL;
 -- The careful claim: jobs with a group or a limit that may have room.
 CREATE INDEX jobs_keyed ON "${COPPICE_SCHEMA:-coppice}".jobs (queue, priority, run_at, id)
-  WHERE state = 'ready' AND NOT held AND NOT parked AND (group_key IS NOT NULL OR limit_key IS NOT NULL);
+  WHERE (group_key IS NOT NULL OR limit_key IS NOT NULL) AND state = 'ready' AND NOT held AND NOT parked;
 -- The line of a group, and who of it runs: one at most.
 CREATE INDEX jobs_group ON "${COPPICE_SCHEMA:-coppice}".jobs (group_key, id)
   WHERE group_key IS NOT NULL AND state <> 'waiting';
@@ -121,9 +121,6 @@ CREATE INDEX jobs_stalled ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, stalled
 -- What is being cancelled or stopped, by tree.
 CREATE INDEX jobs_closing ON "${COPPICE_SCHEMA:-coppice}".jobs (root_id, id)
   WHERE closing IS NOT NULL;
--- What a worker is to be told of the jobs that it holds: to stop, or not to start.
-CREATE INDEX jobs_told ON "${COPPICE_SCHEMA:-coppice}".jobs (worker_id, id)
-  WHERE state = 'running' AND (closing IS NOT NULL OR held);
 -- Whose deadline comes next, and which unsealed parent is given up next.
 CREATE INDEX jobs_deadline ON "${COPPICE_SCHEMA:-coppice}".jobs (deadline_at)
   WHERE deadline_at IS NOT NULL AND closing IS NULL;

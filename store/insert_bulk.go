@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,6 +21,19 @@ func bulkColumns() []string {
 		"tolerate_count", "tolerate_ratio", "group_key", "limit_key", "deadline_at", "seal_by", "sealed", "held",
 		"hold_below",
 	}
+}
+
+// bulkPlain is how many of the columns come first that are not left to their defaults where no job of a plan needs them.
+const bulkPlain = 28
+
+// bulkWidth is how many columns a plan needs: every one costs every row.
+func bulkWidth(plan *tree.Plan, on *graft) int {
+	if on != nil && on.held || slices.ContainsFunc(plan.Specs, func(s tree.Spec) bool {
+		return s.GroupKey != "" || s.LimitKey != "" || s.Deadline > 0 || s.SealBy > 0
+	}) {
+		return len(bulkColumns())
+	}
+	return bulkPlain
 }
 
 // insertBulk streams a plan with COPY: twice as fast as arrays, but it cannot look at dedup keys. Due times
@@ -44,18 +58,21 @@ func (s *Store) copyIn(ctx context.Context, tx pgx.Tx, plan *tree.Plan, on *graf
 	if err != nil {
 		return nil, err
 	}
-	_, err = tx.CopyFrom(ctx, pgx.Identifier{s.schema, "jobs"}, bulkColumns(), &bulkRows{plan: plan, ids: ids, now: now, on: on})
+	width := bulkWidth(plan, on)
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{s.schema, "jobs"}, bulkColumns()[:width],
+		&bulkRows{plan: plan, ids: ids, now: now, on: on, width: width})
 	return ids, err
 }
 
 // bulkRows feeds a plan to COPY, a row at a time into one buffer.
 type bulkRows struct {
-	plan *tree.Plan
-	ids  []int64
-	now  time.Time
-	on   *graft // nil: none
-	next int
-	row  [35]any
+	plan  *tree.Plan
+	ids   []int64
+	now   time.Time
+	on    *graft // nil: none
+	next  int
+	width int // columns
+	row   [35]any
 }
 
 // Next goes to the next row, if there is one.
@@ -111,6 +128,9 @@ func (b *bulkRows) Values() ([]any, error) {
 		r[21] = json.RawMessage(*m)
 	}
 	r[22], r[23], r[24] = keepFor(s), string(s.OnDead), string(s.OnLost)
+	if b.width == bulkPlain {
+		return r[:bulkPlain], nil
+	}
 	r[28], r[29], r[30], r[31] = orNull(s.GroupKey), orNull(s.LimitKey), b.after(s.Deadline), b.after(s.SealBy)
 	held := b.on != nil && b.on.held
 	r[32], r[33], r[34] = s.SealBy == 0, held, held

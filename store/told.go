@@ -21,7 +21,7 @@ type Told struct {
 	Why     string
 }
 
-// Told lists what a worker is to know about the jobs that it holds. By jobs_told; no locks.
+// Told lists what a worker is to know about the jobs that it holds. By jobs_running; no locks.
 func (s *Store) Told(ctx context.Context, worker tree.WorkerID) ([]Told, error) {
 	rows, err := s.pool.Query(ctx, s.sql(`
 		SELECT id, claim_seq, held, coalesce(closing, ''), coalesce(closing_by, ''), coalesce(closing_why, '')
