@@ -23,9 +23,9 @@ func (k Keys) any() bool { return k.Group != "" || k.Limit != "" }
 const (
 	// unparkMost bounds the marks that one careful claim consumes.
 	unparkMost = 1_000
-	// lookMost bounds the jobs with keys that one careful claim looks at; those that find no room are parked, so that the
-	// next one looks at others.
-	lookMost = 1_000
+	// lookLeast and lookMost bound the jobs with keys that one careful claim looks at: twice as many as it may take. Those that
+	// find no room are parked, so that the next one looks at others.
+	lookLeast, lookMost = 50, 1_000
 )
 
 // carefulSQL says, to the statements that follow it in the transaction too, whether the queue needs a careful claim: it is
@@ -230,7 +230,7 @@ func (s *Store) admit(ctx context.Context, r ClaimRequest, limit int, got *Claim
 		}},
 		step{
 			sql:  s.admitSQL,
-			args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds, int64(r.WorkerID), int64(limit), int32(lookMost)},
+			args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds, int64(r.WorkerID), int64(limit), int32(min(max(2*limit, lookLeast), lookMost))},
 			rows: func(rows pgx.Rows) error {
 				jobs = nil
 				return scanClaims(rows, r.Queue, true, &jobs)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -22,6 +23,7 @@ type Options struct {
 	Jobs       int    // in all, trees' roots included; 1 to MaxJobs
 	Children   int    // of each tree, up to MaxChildren; 0: jobs stand alone
 	Stream     bool   // all jobs but one are children of that one, streamed in while a worker runs them
+	Groups     int    // jobs that stand alone are of so many groups, up to MaxChildren; 0: of none
 	MaxRunning int    // handlers at once; 0: engine.DefaultMaxRunning
 	Queue      string // "": a queue of its own, "bench"
 	KeepNone   bool   // write no history
@@ -38,6 +40,8 @@ func (o Options) Check() error {
 		return fmt.Errorf("a stream is of 2 jobs or more, all of them in one tree")
 	case o.Children < 0 || o.Children > MaxChildren:
 		return fmt.Errorf("the number of children is %d, outside 0 to %d", o.Children, MaxChildren)
+	case o.Groups < 0 || o.Groups > MaxChildren || o.Groups > 0 && (o.Children > 0 || o.Stream):
+		return fmt.Errorf("the number of groups is %d, outside 0 to %d, or of jobs in trees", o.Groups, MaxChildren)
 	case o.MaxRunning < 0 || o.MaxRunning > 10_000:
 		return fmt.Errorf("the number of handlers at once is %d, outside 0 to 10000", o.MaxRunning)
 	}
@@ -69,6 +73,7 @@ type Result struct {
 	InsertsPerSecond float64 `json:"inserts_per_second"`
 	Seconds          float64 `json:"seconds"`
 	JobsPerSecond    float64 `json:"jobs_per_second"`
+	Groups           int     `json:"groups"` // 0: none
 	MaxRunning       int     `json:"max_running"`
 	History          bool    `json:"history"`
 	ResultsRead      int64   `json:"results_read"` // by finalizers, of their children
@@ -100,7 +105,7 @@ func Run(ctx context.Context, client *engine.Client, o Options) (Result, error) 
 		o.MaxRunning = engine.DefaultMaxRunning
 	}
 	r := newRun(o)
-	result := Result{Workload: "flat", Jobs: r.total, Children: o.Children, MaxRunning: o.MaxRunning, History: !o.KeepNone}
+	result := Result{Workload: "flat", Jobs: r.total, Children: o.Children, Groups: o.Groups, MaxRunning: o.MaxRunning, History: !o.KeepNone}
 	if o.Children > 0 {
 		result.Workload, result.Trees = "trees", o.trees()
 	}
@@ -154,7 +159,7 @@ func (r *run) insert(ctx context.Context, client *engine.Client) error {
 	size, n := 0, 0
 	for n < r.total {
 		if r.options.Children == 0 {
-			batch = append(batch, tree.New(noop{n}, options...))
+			batch = append(batch, tree.New(noop{n}, r.grouped(n, options)...))
 			n++
 			size++
 		} else {
@@ -176,6 +181,14 @@ func (r *run) insert(ctx context.Context, client *engine.Client) error {
 		r.progress(n)
 	}
 	return nil
+}
+
+// grouped adds job n's group, if it is to have one.
+func (r *run) grouped(n int, options []tree.Option) []tree.Option {
+	if r.options.Groups == 0 {
+		return options
+	}
+	return append(options[:len(options):len(options)], tree.Group(strconv.Itoa(n%r.options.Groups)))
 }
 
 func (r *run) progress(inserted int) {

@@ -47,6 +47,7 @@ func (a *App) benchFlat(g *globals) *cobra.Command {
 to hold against other job queues, on the same machine and the same PostgreSQL.
 
   --jobs         how many; run long enough, ten seconds or more, for a rate that means something
+  --groups       put them into so many groups, of which one job runs at a time
   --max-running  handlers at once
   --no-history   keep no row of a finished job, which spares the database an insert for each
 
@@ -102,6 +103,9 @@ func (a *App) benchCommand(g *globals, cmd *cobra.Command, children int, stream 
 	if children > 0 {
 		flags.IntVar(&o.Children, "children", children, "give each tree so many children")
 	}
+	if children == 0 && !stream {
+		flags.IntVar(&o.Groups, "groups", 0, "put the jobs into so many groups, of which one job runs at a time")
+	}
 	flags.IntVar(&o.MaxRunning, "max-running", engine.DefaultMaxRunning, "run so many handlers at once")
 	flags.BoolVar(&o.KeepNone, "no-history", false, "keep no row of finished jobs")
 	jsonFlag(cmd, &asJSON)
@@ -115,6 +119,8 @@ func (a *App) benchCommand(g *globals, cmd *cobra.Command, children int, stream 
 		case children > 0 && (o.Children < 1 || o.Children > bench.MaxChildren):
 			return usage(cmd, `--children: %d is outside 1 to %s; for jobs without children there is "coppice bench flat"`,
 				o.Children, count(bench.MaxChildren))
+		case o.Groups < 0 || o.Groups > bench.MaxChildren:
+			return usage(cmd, "--groups: %d is outside 0 to %s", o.Groups, count(bench.MaxChildren))
 		case o.MaxRunning < 1 || o.MaxRunning > 10_000:
 			return usage(cmd, "--max-running: %d is outside 1 to 10,000; the default is %d", o.MaxRunning, engine.DefaultMaxRunning)
 		}
