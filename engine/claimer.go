@@ -123,6 +123,9 @@ func (c *claimer) claim(ctx context.Context, n int) {
 	}
 	c.handOut(got.Jobs)
 	c.remember(got.Jobs, got.Asked, c.polled-started)
+	if got.More && got.Asked > 0 {
+		c.dry = false
+	}
 }
 
 // free is how many jobs a careful claim may take: 0 would mean any number.

@@ -23,8 +23,8 @@ func (k Keys) any() bool { return k.Group != "" || k.Limit != "" }
 const (
 	// unparkMost bounds the marks that one careful claim consumes.
 	unparkMost = 1_000
-	// lookLeast and lookMost bound the jobs with keys that one careful claim looks at: twice as many as it may take. Those that
-	// find no room are parked, so that the next one looks at others.
+	// lookLeast and lookMost bound the jobs with keys that a careful claim looks at: twice as many as it may take, and more when
+	// those have no room. They are parked, so that the next one looks at others.
 	lookLeast, lookMost = 50, 1_000
 )
 
@@ -171,14 +171,18 @@ WHERE j.id = picked.id
 RETURNING ` + claimedColumns + `, coalesce(j.group_key, ''), coalesce(j.limit_key, '')`
 
 // leftSQL is when the next token comes for a job of the queue that was parked for want of one (limits_retry), and whether there
-// are jobs left to look at (jobs_keyed, marks_pkey).
+// are jobs left to look at (jobs_keyed, marks_pkey), and which of those with keys is the first.
 const leftSQL = `
 SELECT coalesce((SELECT ceil(extract(epoch FROM l.retry_at - clock_timestamp()) * 1000)::bigint
 	FROM {s}.limits l WHERE l.retry_queue = $1::text AND l.retry_at IS NOT NULL ORDER BY l.retry_at LIMIT 1), -1),
 	EXISTS (SELECT FROM {s}.jobs j WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
 		AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
 		AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[]))))
-	OR EXISTS (SELECT FROM {s}.marks m WHERE m.queue = $1::text)`
+	OR EXISTS (SELECT FROM {s}.marks m WHERE m.queue = $1::text),
+	coalesce((SELECT j.id FROM {s}.jobs j WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
+		AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
+		AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[])))
+		ORDER BY j.priority, j.run_at, j.id LIMIT 1), 0)`
 
 // nextToken notes that a token comes after so many milliseconds; negative: none is waited for.
 func (c *Claimed) nextToken(ms int64) {
@@ -199,8 +203,12 @@ func (s *Store) claimCarefully(ctx context.Context, r ClaimRequest, got *Claimed
 		got.Asked = min(r.Limit, max(r.Free, 0))
 	}
 	woken := map[string]struct{}{}
-	for round, more := 0, true; more && round < carefulRounds && len(got.Jobs) < got.Asked; round++ {
-		jobs, err := s.admit(ctx, r, got.Asked-len(got.Jobs), got, woken, &more)
+	look := min(max(2*got.Asked, lookLeast), lookMost)
+	got.More = true
+	front := int64(-1)
+	for round := 0; got.More && round < carefulRounds && len(got.Jobs) < got.Asked; round++ {
+		jobs, err := s.admit(ctx, r, got.Asked-len(got.Jobs), look, got, woken)
+		look = min(4*look, lookMost)
 		if err != nil {
 			if len(got.Jobs) > 0 {
 				break // what was taken before is the worker's
@@ -208,14 +216,18 @@ func (s *Store) claimCarefully(ctx context.Context, r ClaimRequest, got *Claimed
 			return err
 		}
 		got.Jobs = append(got.Jobs, jobs...)
+		if got.More && len(jobs) == 0 && got.front == front { // others have locked it: it is theirs to say when it is free
+			got.More = false
+		}
+		front = got.front
 	}
 	delete(woken, r.Queue)
 	got.Woken = slices.Sorted(maps.Keys(woken))
 	return nil
 }
 
-// admit is one transaction of a careful claim. more says whether there are jobs left that it has not looked at.
-func (s *Store) admit(ctx context.Context, r ClaimRequest, limit int, got *Claimed, woken map[string]struct{}, more *bool) (jobs []Claim, err error) {
+// admit is one transaction of a careful claim: it takes at most limit jobs, and looks at at most look with keys.
+func (s *Store) admit(ctx context.Context, r ClaimRequest, limit, look int, got *Claimed, woken map[string]struct{}) (jobs []Claim, err error) {
 	var token int64
 	err = s.pipe(ctx,
 		step{sql: fixedPlan}, step{sql: notDurable},
@@ -230,14 +242,14 @@ func (s *Store) admit(ctx context.Context, r ClaimRequest, limit int, got *Claim
 		}},
 		step{
 			sql:  s.admitSQL,
-			args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds, int64(r.WorkerID), int64(limit), int32(min(max(2*limit, lookLeast), lookMost))},
+			args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds, int64(r.WorkerID), int64(limit), int32(look)},
 			rows: func(rows pgx.Rows) error {
 				jobs = nil
 				return scanClaims(rows, r.Queue, true, &jobs)
 			},
 		},
 		step{sql: s.sql(leftSQL), args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds}, rows: func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&token, more}, func() error { return nil })
+			_, err := pgx.ForEachRow(rows, []any{&token, &got.More, &got.front}, func() error { return nil })
 			return err
 		}})
 	if err == nil {

@@ -130,6 +130,21 @@ func TestALowerIdThatCommitsLateIsNext(t *testing.T) {
 	require.Equal(t, []tree.ID{late[0].ID}, idsOf(claims))
 }
 
+func TestAClaimDoesNotSpinOnJobsThatOthersHaveLocked(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	w := k.worker()
+	ids := k.insert(grouped("a"), grouped("b"))
+	commit := k.lock(`UPDATE coppice.jobs SET priority = priority WHERE id = ANY ($1)`, ids)
+	got, err := k.Claim(t.Context(), request(w, tree.DefaultQueue, 10))
+	require.NoError(t, err)
+	require.Empty(t, got.Jobs)
+	require.True(t, got.Careful)
+	require.False(t, got.More, "there is nothing to be had by asking again at once")
+	commit()
+	require.Len(t, k.claim(w, tree.DefaultQueue, 10), 2)
+}
+
 func TestALimitedQueueRunsSoManyAcrossAllWorkersAndTheDeadMakeRoom(t *testing.T) {
 	t.Parallel()
 	k := newKit(t)

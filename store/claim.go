@@ -88,6 +88,9 @@ type Claimed struct {
 	NextDue time.Duration
 	// Careful: the queue is limited, or has jobs with a group or a limit that may have room; nothing should be claimed ahead.
 	Careful bool
+	// More: the claim was careful, and has not looked at all jobs that may have room.
+	More  bool
+	front int64 // the first of these with keys; 0: none
 	// Asked is how many jobs the claim could have brought: less than Limit if it was careful.
 	Asked int
 	// Woken are other queues in which jobs have found room, ascending.
