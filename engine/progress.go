@@ -37,7 +37,8 @@ func (j *JobInfo) SetProgress(ctx context.Context, fraction float64, checkpoint 
 			return fmt.Errorf("coppice: the checkpoint cannot be stored: %w", err)
 		}
 	}
-	held, err := j.client.store.SaveProgress(ctx, j.worker.ID(), j.fence, fraction, raw)
+	// Rounded here to what is stored: PostgreSQL refuses, as text, a number that is too small for a real.
+	held, err := j.client.store.SaveProgress(ctx, j.worker.ID(), j.fence, float64(float32(fraction)), raw)
 	if err != nil {
 		return err
 	}

@@ -8,9 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/coppicehq/coppice/engine"
+	"github.com/coppicehq/coppice/internal/testdb"
 	"github.com/coppicehq/coppice/tree"
 )
 
@@ -52,6 +55,25 @@ func TestACheckpointReachesOthersAndTheNextAttempt(t *testing.T) {
 	require.Equal(t, []mark{{0}, {10}, {20}}, seen)
 	require.InDelta(t, 1, *row.Progress, 1e-6)
 	require.JSONEq(t, `{"Done":30}`, string(row.Checkpoint), "without a new one the old one stays")
+}
+
+func TestAFractionTooSmallToBeStoredIsZeroInEveryProtocol(t *testing.T) {
+	t.Parallel()
+	db := testdb.New(t)
+	config, err := pgxpool.ParseConfig(db.URL)
+	require.NoError(t, err)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	k := newKitOn(t, db, pool)
+	k.onTask(func(ctx context.Context, job *engine.Job[task]) (any, error) {
+		return nil, job.SetProgress(ctx, 1e-320, "begun")
+	})
+	k.work(engine.WorkerConfig{})
+	row := k.await(k.insert(tree.New(task{}, tree.MaxAttempts(1))).ID, tree.Completed)
+	require.Zero(t, *row.Progress)
+	require.JSONEq(t, `"begun"`, string(row.Checkpoint))
 }
 
 func TestProgressIsCheckedBeforeItIsWritten(t *testing.T) {

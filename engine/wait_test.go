@@ -161,3 +161,36 @@ func TestWaitNeedsNoHints(t *testing.T) {
 	require.NoError(t, receive(t, done))
 	t.Log("found after", time.Since(begun))
 }
+
+func TestOneLockedJobDoesNotHoldUpThoseWhoWaitForOthers(t *testing.T) {
+	t.Parallel()
+	k := newKit(t)
+	k.onTask(func(_ context.Context, job *engine.Job[task]) (any, error) { return job.Args.N, nil })
+	k.work(engine.WorkerConfig{})
+	locked, ended := k.insert(tree.New(task{}, tree.Queue("nobody"))).ID, k.insert(tree.New(task{7})).ID
+	k.await(ended, tree.Completed)
+	tx, err := k.db.Pool.Begin(t.Context())
+	require.NoError(t, err)
+	defer tx.Rollback(context.WithoutCancel(t.Context()))
+	_, err = tx.Exec(t.Context(), `SELECT FROM coppice.jobs WHERE id = $1 FOR UPDATE`, int64(locked))
+	require.NoError(t, err)
+	soon, stop := context.WithTimeout(t.Context(), patience)
+	defer stop()
+	_, err = k.Store().Await(soon, []tree.ID{locked})
+	require.NoError(t, err, "it waits for the lock")
+	require.False(t, one[bool](k, `SELECT awaited FROM coppice.jobs WHERE id = $1`, int64(locked)))
+	c := k.remote()
+	errs := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, err := engine.Wait[int](ctx, c, locked)
+		errs <- err
+	}()
+	n, err := engine.Wait[int](soon, c, ended)
+	require.NoError(t, err)
+	require.Equal(t, 7, n)
+	require.NoError(t, tx.Rollback(t.Context()))
+	k.eventually(func() bool { return one[bool](k, `SELECT awaited FROM coppice.jobs WHERE id = $1`, int64(locked)) }, "it is not asked for again")
+	cancel()
+	require.ErrorIs(t, receive(t, errs), context.Canceled)
+}

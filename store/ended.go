@@ -24,11 +24,13 @@ type Ended struct {
 	Error   string      // why it died, was cancelled or was skipped
 }
 
-// awaitSQL marks live jobs, so that their end is told, by jobs_pkey in ascending id.
+// awaitSQL marks live jobs, so that their end is told, by jobs_pkey. It waits for nobody (SKIP LOCKED): a caller's transaction
+// may hold one row for long, and all who wait by one client share this statement. What it skips is asked for again.
 const awaitSQL = `
 UPDATE {s}.jobs j SET awaited = true
 FROM unnest($1::bigint[]) AS u(id)
-WHERE j.id = u.id AND NOT j.awaited`
+CROSS JOIN LATERAL (SELECT l.id FROM {s}.jobs l WHERE l.id = u.id AND NOT l.awaited FOR UPDATE SKIP LOCKED) AS l
+WHERE j.id = l.id`
 
 // endedSQL looks for each job where it may be: by jobs_pkey, dead_jobs_pkey and history_id of every partition. No locks.
 const endedSQL = `
@@ -41,7 +43,8 @@ LEFT JOIN LATERAL (SELECT * FROM {s}.history h WHERE h.id = u.id LIMIT 1) h ON t
 WHERE j.live IS NULL`
 
 // Await lists those of some jobs that have ended, and sees to it that the ends of the others are told ([Store.ListenEnded]).
-// At most a few thousand at once are sensible. Locks: the live ones that nobody waited for yet, by ascending id.
+// At most a few thousand at once are sensible. Locks: the live ones that nobody waited for yet, unless others
+// have them locked: those are marked by a later call.
 func (s *Store) Await(ctx context.Context, ids []tree.ID) ([]Ended, error) {
 	sorted := make([]int64, len(ids))
 	for i, id := range ids {

@@ -163,7 +163,7 @@ func TestAnEntryIsWithTheAlbumOrWithTheJobWheneverTheProcessDies(t *testing.T) {
 		require.NoError(t, err)
 		_, err = s.InTx(tx).Insert(t.Context(), tree.New(plan))
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), `DELETE FROM albums WHERE name = 'summer'`)
+		_, err = tx.Exec(t.Context(), `DELETE FROM cleanupjournal_albums WHERE name = 'summer'`)
 		require.NoError(t, err)
 		return context.Canceled
 	})

@@ -22,15 +22,15 @@ type Library struct {
 	Pool   *pgxpool.Pool
 }
 
-// Prepare makes the table.
+// Prepare makes the table. Its name is the example's own: the program drops it at the end, in whatever database it was given.
 func (l *Library) Prepare(ctx context.Context) error {
-	_, err := l.Pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS albums (name text PRIMARY KEY)`)
+	_, err := l.Pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS cleanupjournal_albums (name text PRIMARY KEY)`)
 	return err
 }
 
 // Has says whether there is such an album.
 func (l *Library) Has(ctx context.Context, album string) (there bool, err error) {
-	err = l.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM albums WHERE name = $1)`, album).Scan(&there)
+	err = l.Pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM cleanupjournal_albums WHERE name = $1)`, album).Scan(&there)
 	return there, err
 }
 
@@ -48,7 +48,7 @@ func (l *Library) Add(ctx context.Context, album string, files map[string][]byte
 			return err
 		}
 	}
-	_, err := l.Pool.Exec(ctx, `INSERT INTO albums (name) VALUES ($1) ON CONFLICT DO NOTHING`, album)
+	_, err := l.Pool.Exec(ctx, `INSERT INTO cleanupjournal_albums (name) VALUES ($1) ON CONFLICT DO NOTHING`, album)
 	return err
 }
 
@@ -65,7 +65,7 @@ func (l *Library) Remove(ctx context.Context, client *engine.Client, album strin
 		if receipt, err = client.InTx(tx).Insert(ctx, tree.New(cleanup, tree.MaxAttempts(patience))); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM albums WHERE name = $1`, album)
+		_, err = tx.Exec(ctx, `DELETE FROM cleanupjournal_albums WHERE name = $1`, album)
 		return err
 	})
 	if err != nil {

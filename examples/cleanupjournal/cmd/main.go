@@ -131,7 +131,7 @@ func run(ctx context.Context, from string) (err error) {
 	}
 	fmt.Printf("%d albums, %d removed with %d files and folders, %d cleanup skipped; %d folders are left\n",
 		len(albums), len(jobs), removed, skipped, len(left))
-	_, err = pool.Exec(ctx, `DROP TABLE albums`)
+	_, err = pool.Exec(ctx, `DROP TABLE cleanupjournal_albums`)
 	return err
 }
 
