@@ -113,9 +113,9 @@ func (c *claimer) claim(ctx context.Context, n int) {
 			w.renewSoon()
 		}
 		c.promote = got.Due >= n // a full batch came due: there are more
-		if got.NextDue >= 0 {
-			c.dueIn(got.NextDue)
-		}
+	}
+	if got.NextDue >= 0 { // a token comes whether or not due jobs were looked for
+		c.dueIn(got.NextDue)
 	}
 	c.careful.Store(got.Careful)
 	if len(got.Woken) > 0 {

@@ -133,6 +133,15 @@ func (c *claims) drop(endings []store.Ending) {
 	}
 }
 
+// lose gives up one claim: the context of its handler ends, and nothing that it returns is recorded.
+func (c *claims) lose(f store.Fence) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq && h.cancel != nil {
+		h.cancel(ErrClaimLost)
+	}
+}
+
 // loseAll gives every claim up: others have taken the jobs, or will. What has not started never will. A job whose
 // handler runs stays held until the handler has ended, whether that heeds its context or not: should the
 // lease turn out to be whole after all, it must not be given back, and run again, beside itself. What has

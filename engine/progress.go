@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/coppicehq/coppice/store"
 	"github.com/coppicehq/coppice/tree"
 )
 
@@ -59,13 +58,4 @@ func (j *JobInfo) Checkpoint(into any) (bool, error) {
 		return false, fmt.Errorf("coppice: decode the checkpoint of job %d: %w", j.ID, err)
 	}
 	return true, nil
-}
-
-// lose gives up one claim: the context of its handler ends, and nothing that it returns is recorded.
-func (c *claims) lose(f store.Fence) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if h, ok := c.jobs[f.ID]; ok && h.seq == f.Seq && h.cancel != nil {
-		h.cancel(ErrClaimLost)
-	}
 }

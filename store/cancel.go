@@ -135,8 +135,7 @@ func (s *Store) CloseOverdue(ctx context.Context, limit int) (Swept, error) {
 	} {
 		rows, err := s.ids(ctx, kind.sql, int32(limit))
 		if err == nil && len(rows) > 0 {
-			kind.what.seeds = rows
-			_, err = s.closeRows(ctx, rows, &kind.what, &total)
+			err = s.closeEach(ctx, rows, kind.what, &total)
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", kind.what.action, err))
@@ -144,6 +143,22 @@ func (s *Store) CloseOverdue(ctx context.Context, limit int) (Swept, error) {
 	}
 	s.tell(ctx, total.Workers)
 	return total, errors.Join(failed...)
+}
+
+// closeEach closes rows together, or one by one if the server refuses them together: what it will not take holds up no other.
+func (s *Store) closeEach(ctx context.Context, rows []int64, what closing, total *Swept) error {
+	what.seeds = rows
+	_, err := s.closeRows(ctx, rows, &what, total)
+	if err == nil || len(rows) == 1 || !Refused(err) && !CutOff(err) {
+		return err
+	}
+	var failed []error
+	for _, id := range rows {
+		if err := s.closeEach(ctx, []int64{id}, what, total); err != nil {
+			failed = append(failed, fmt.Errorf("job %d: %w", id, err))
+		}
+	}
+	return errors.Join(failed...)
 }
 
 const (

@@ -28,14 +28,18 @@ const (
 	lookLeast, lookMost = 50, 1_000
 )
 
+// keyedReady says of a row j of jobs that it is of the queue $1, has a group or a limit, and may have room; $2 and $3 are the kinds
+// that the worker works on and finalizes. As jobs_keyed has it.
+const keyedReady = `j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
+		AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
+		AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[])))`
+
 // carefulSQL says, to the statements that follow it in the transaction too, whether the queue needs a careful claim: it is
 // limited (queues_pkey), jobs with keys may have room (jobs_keyed), somebody made room (marks_pkey), or a token has
 // come (limits_retry).
 const carefulSQL = `SELECT set_config('coppice.careful', CASE WHEN
 		EXISTS (SELECT FROM {s}.queues q WHERE q.name = $1::text AND q.max_running IS NOT NULL)
-		OR EXISTS (SELECT FROM {s}.jobs j WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
-			AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
-			AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[]))))
+		OR EXISTS (SELECT FROM {s}.jobs j WHERE ` + keyedReady + `)
 		OR EXISTS (SELECT FROM {s}.marks m WHERE m.queue = $1::text)
 		OR EXISTS (SELECT FROM {s}.limits l WHERE l.retry_queue = $1::text AND l.retry_at <= now())
 	THEN 't' ELSE 'f' END, true)`
@@ -124,9 +128,7 @@ const admitSQL = `WITH room AS MATERIALIZED (
 ), keyed AS MATERIALIZED (
 	SELECT j.id, j.priority, j.run_at, j.group_key, j.limit_key
 	FROM {s}.jobs j
-	WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
-		AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
-		AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[])))
+	WHERE ` + keyedReady + `
 	ORDER BY j.priority, j.run_at, j.id
 	LIMIT coalesce((SELECT CASE WHEN room > 0 THEN $6::integer END FROM room), 0)
 	FOR UPDATE OF j SKIP LOCKED
@@ -170,19 +172,13 @@ FROM picked
 WHERE j.id = picked.id
 RETURNING ` + claimedColumns + `, coalesce(j.group_key, ''), coalesce(j.limit_key, '')`
 
-// leftSQL is when the next token comes for a job of the queue that was parked for want of one (limits_retry), and whether there
-// are jobs left to look at (jobs_keyed, marks_pkey), and which of those with keys is the first.
+// leftSQL is when the next token comes for a job of the queue that was parked for want of one (limits_retry), the first of the
+// jobs with keys that are left to look at (jobs_keyed), and whether there are marks (marks_pkey).
 const leftSQL = `
 SELECT coalesce((SELECT ceil(extract(epoch FROM l.retry_at - clock_timestamp()) * 1000)::bigint
 	FROM {s}.limits l WHERE l.retry_queue = $1::text AND l.retry_at IS NOT NULL ORDER BY l.retry_at LIMIT 1), -1),
-	EXISTS (SELECT FROM {s}.jobs j WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
-		AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
-		AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[]))))
-	OR EXISTS (SELECT FROM {s}.marks m WHERE m.queue = $1::text),
-	coalesce((SELECT j.id FROM {s}.jobs j WHERE j.queue = $1::text AND j.state = 'ready' AND NOT j.held AND NOT j.parked
-		AND (j.group_key IS NOT NULL OR j.limit_key IS NOT NULL)
-		AND ((j.round = 0 AND j.kind = ANY ($2::text[])) OR (j.round > 0 AND j.kind = ANY ($3::text[])))
-		ORDER BY j.priority, j.run_at, j.id LIMIT 1), 0)`
+	coalesce((SELECT j.id FROM {s}.jobs j WHERE ` + keyedReady + ` ORDER BY j.priority, j.run_at, j.id LIMIT 1), 0),
+	EXISTS (SELECT FROM {s}.marks m WHERE m.queue = $1::text)`
 
 // nextToken notes that a token comes after so many milliseconds; negative: none is waited for.
 func (c *Claimed) nextToken(ms int64) {
@@ -205,9 +201,8 @@ func (s *Store) claimCarefully(ctx context.Context, r ClaimRequest, got *Claimed
 	woken := map[string]struct{}{}
 	look := min(max(2*got.Asked, lookLeast), lookMost)
 	got.More = true
-	front := int64(-1)
-	for round := 0; got.More && round < carefulRounds && len(got.Jobs) < got.Asked; round++ {
-		jobs, err := s.admit(ctx, r, got.Asked-len(got.Jobs), look, got, woken)
+	for round, front := 0, int64(-1); got.More && round < carefulRounds && len(got.Jobs) < got.Asked; round++ {
+		jobs, left, err := s.admit(ctx, r, got.Asked-len(got.Jobs), look, got, woken)
 		look = min(4*look, lookMost)
 		if err != nil {
 			if len(got.Jobs) > 0 {
@@ -216,18 +211,23 @@ func (s *Store) claimCarefully(ctx context.Context, r ClaimRequest, got *Claimed
 			return err
 		}
 		got.Jobs = append(got.Jobs, jobs...)
-		if got.More && len(jobs) == 0 && got.front == front { // others have locked it: it is theirs to say when it is free
-			got.More = false
-		}
-		front = got.front
+		// The same job in front as before: others have locked it, and say when it is free.
+		got.More = left.marks || left.front != 0 && (len(jobs) > 0 || left.front != front)
+		front = left.front
 	}
 	delete(woken, r.Queue)
 	got.Woken = slices.Sorted(maps.Keys(woken))
 	return nil
 }
 
+// left is what a careful claim left to look at.
+type left struct {
+	front int64 // the first job with keys; 0: none
+	marks bool
+}
+
 // admit is one transaction of a careful claim: it takes at most limit jobs, and looks at at most look with keys.
-func (s *Store) admit(ctx context.Context, r ClaimRequest, limit, look int, got *Claimed, woken map[string]struct{}) (jobs []Claim, err error) {
+func (s *Store) admit(ctx context.Context, r ClaimRequest, limit, look int, got *Claimed, woken map[string]struct{}) (jobs []Claim, rest left, err error) {
 	var token int64
 	err = s.pipe(ctx,
 		step{sql: fixedPlan}, step{sql: notDurable},
@@ -248,14 +248,14 @@ func (s *Store) admit(ctx context.Context, r ClaimRequest, limit, look int, got 
 				return scanClaims(rows, r.Queue, true, &jobs)
 			},
 		},
-		step{sql: s.sql(leftSQL), args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds}, rows: func(rows pgx.Rows) error {
-			_, err := pgx.ForEachRow(rows, []any{&token, &got.More, &got.front}, func() error { return nil })
+		step{sql: s.leftSQL, args: []any{r.Queue, r.WorkKinds, r.FinalizeKinds}, rows: func(rows pgx.Rows) error {
+			_, err := pgx.ForEachRow(rows, []any{&token, &rest.front, &rest.marks}, func() error { return nil })
 			return err
 		}})
 	if err == nil {
 		got.nextToken(token)
 	}
-	return jobs, err
+	return jobs, rest, err
 }
 
 // marksSQL notes that somebody of groups and limits has left, or changed.
@@ -272,7 +272,7 @@ func (s *Store) markStep(endings []Ending) (step, bool) {
 			queues, groups, limits = append(queues, e.Queue), append(groups, orNull(e.Keys.Group)), append(limits, orNull(e.Keys.Limit))
 		}
 	}
-	return step{sql: s.markSQL, args: []any{queues, groups, limits}}, len(queues) > 0
+	return step{sql: s.marksSQL, args: []any{queues, groups, limits}}, len(queues) > 0
 }
 
 // markedQueues are the queues whose lanes are to look at the marks of a settle.

@@ -83,14 +83,13 @@ type Claimed struct {
 	Jobs []Claim // in the queue's order
 	// Due is how many scheduled jobs were made ready on the way.
 	Due int
-	// NextDue is when the next scheduled job of the queue comes due, from now; negative: none is
-	// scheduled. Only meaningful when Promote was asked for.
+	// NextDue is when the next scheduled job of the queue comes due, or the next token for a job that was parked for want of
+	// one, from now; negative: none is known. What is scheduled is looked for when Promote is asked for.
 	NextDue time.Duration
 	// Careful: the queue is limited, or has jobs with a group or a limit that may have room; nothing should be claimed ahead.
 	Careful bool
 	// More: the claim was careful, and has not looked at all jobs that may have room.
-	More  bool
-	front int64 // the first of these with keys; 0: none
+	More bool
 	// Asked is how many jobs the claim could have brought: less than Limit if it was careful.
 	Asked int
 	// Woken are other queues in which jobs have found room, ascending.

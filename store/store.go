@@ -29,7 +29,8 @@ type Store struct {
 	carefulSQL      string // whether the next one must be careful
 	unparkSQL       string
 	admitSQL        string
-	markSQL         string
+	leftSQL         string
+	marksSQL        string
 	promoteSQL      string
 	nextDueSQL      string
 	lockSQL         string
@@ -66,7 +67,8 @@ func New(pool *pgxpool.Pool, schema string) (*Store, error) {
 	s.carefulSQL = s.sql(carefulSQL)
 	s.unparkSQL = s.sql(unparkSQL)
 	s.admitSQL = s.sql(admitSQL)
-	s.markSQL = s.sql(marksSQL)
+	s.leftSQL = s.sql(leftSQL)
+	s.marksSQL = s.sql(marksSQL)
 	s.nextDueSQL = s.sql(nextDueSQL)
 	s.lockSQL = s.sql(lockSQL)
 	s.lockDeadSQL = s.sql(lockDeadSQL)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/coppicehq/coppice/tree"
 )
@@ -192,9 +193,13 @@ func (s *Store) KeepOpen(ctx context.Context, parent tree.ID, d time.Duration) e
 	if d <= 0 || d > tree.MaxDuration {
 		return fmt.Errorf("coppice: %v to be sealed is outside 0 to %v", d, tree.MaxDuration)
 	}
-	tag, err := s.pool.Exec(ctx, s.sql(`
-		UPDATE {s}.jobs SET seal_by = now() + $2::bigint * interval '1 millisecond'
-		WHERE id = $1::bigint AND state = 'waiting' AND NOT sealed AND closing IS NULL`), int64(parent), millisUp(d))
+	var tag pgconn.CommandTag
+	err := again(ctx, func() (err error) {
+		tag, err = s.pool.Exec(ctx, s.sql(`
+			UPDATE {s}.jobs SET seal_by = now() + $2::bigint * interval '1 millisecond'
+			WHERE id = $1::bigint AND state = 'waiting' AND NOT sealed AND closing IS NULL`), int64(parent), millisUp(d))
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("keep job %d open: %w", parent, err)
 	}

@@ -7,7 +7,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/coppicehq/coppice/internal/testcheck"
 	"github.com/coppicehq/coppice/internal/testdb"
+	"github.com/coppicehq/coppice/store"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }
@@ -22,6 +24,9 @@ func TestTheProgramLeavesATableOfTheUsersAlone(t *testing.T) { //nolint:parallel
 	t.Setenv("COPPICE_DATABASE_URL", db.URL)
 	t.Setenv("COPPICE_SCHEMA", db.Schema)
 	require.NoError(t, run(t.Context(), from))
+	st, err := store.New(db.Pool, db.Schema)
+	require.NoError(t, err)
+	testcheck.AssertInvariants(t, st)
 	var name string
 	require.NoError(t, db.Pool.QueryRow(t.Context(), `SELECT name FROM albums`).Scan(&name))
 	require.Equal(t, "mine", name)
