@@ -61,9 +61,9 @@ UNION ALL SELECT NULL, queue, 0, NULL FROM live_parents WHERE queue IS NOT NULL
 UNION ALL SELECT NULL, NULL, 0, id FROM gone WHERE awaited
 UNION ALL SELECT DISTINCT NULL, queue, 0, NULL::bigint FROM gone WHERE group_key IS NOT NULL OR limit_key IS NOT NULL`
 
-// passOnSQL hands the closing of parents on to those children that cannot end where they stand: they run, or have live
+// handOnSQL hands the closing of parents on to those children that cannot end where they stand: they run, or have live
 // children. It answers who runs them. The rows and their parents are locked already (jobs_pkey).
-const passOnSQL = `
+const handOnSQL = `
 UPDATE {s}.jobs c
 SET closing = p.closing, closing_by = p.closing_by, closing_why = p.closing_why
 FROM unnest($1::bigint[]) AS u(id)

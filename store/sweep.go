@@ -217,7 +217,7 @@ func (s *Store) closeRows(ctx context.Context, rows []int64, start *closing, tot
 		}, rows: told})
 	}
 	steps = append(steps,
-		step{sql: s.sql(passOnSQL), args: []any{rows}, rows: told},
+		step{sql: s.sql(handOnSQL), args: []any{rows}, rows: told},
 		step{sql: s.endSQL, args: []any{rows}, rows: func(r pgx.Rows) error {
 			return done.readEnded(r, &got)
 		}})
